@@ -349,7 +349,7 @@ fn a_name_or_a_text_that_is_none_is_refused_in_words() {
         "reports/h200-x2-contexts/report.json",
     );
     for arguments in [
-        &["export", SMALL, "--as", "c", "--out", "-"][..],
+        &["export", SMALL, "--out", "-"][..],
         &["fleet", "merge", report, "--out", "-"],
         &["fleet", "render", report, "--out", "-"],
         &["bundle", stored, "--out", "-"],

@@ -171,14 +171,7 @@ fn a_hostile_name_of_a_folder_or_a_file_is_repeated_as_text() {
         &[&run[..], &["cuda", "--libcudart", folder]].concat(),
         &[&trace[..3], &["--html", folder], &trace[3..]].concat(),
         &[&trace[..3], &["--out", file], &trace[3..]].concat(),
-        &[
-            "export",
-            "visibility/empty-mask-hides-all",
-            "--as",
-            "c",
-            "--out",
-            folder,
-        ],
+        &["export", "visibility/empty-mask-hides-all", "--out", folder],
         &[
             "fleet",
             "merge",
@@ -371,7 +364,7 @@ fn a_small_file_makes_little_work() {
 }
 
 /// What `--out` of an export names is a file of the user's, and nothing that a link or a pipe leads to.
-/// Text beyond ASCII in what a step passes: Python takes the file.
+/// Text beyond ASCII in what a step passes: a compiler takes the file.
 #[test]
 fn an_export_of_any_text_is_a_program() {
     let scratch = Scratch::new();
@@ -386,15 +379,15 @@ fn an_export_of_any_text_is_a_program() {
     );
     fs::write(&file, text).expect("a file of our own");
     let ran = scratch
-        .run(&["export", path(&file), "--as", "python"])
+        .run(&["export", path(&file)])
         .good()
-        .prints("= \"\u{e9}\\u001b\\\"\"");
-    let source = scratch.file("accents.py", &ran.stdout);
-    let compiled = std::process::Command::new("python3")
-        .args(["-m", "py_compile"])
+        .prints("\"\\303\\251\\033\\\"\"");
+    let source = scratch.file("accents.c", &ran.stdout);
+    let compiled = std::process::Command::new("cc")
+        .args(["-fsyntax-only", "-Wall", "-Wextra", "-Werror"])
         .arg(source)
         .output();
-    let compiled = compiled.expect("python3 is here");
+    let compiled = compiled.expect("there is a C compiler");
     assert!(
         compiled.status.success(),
         "{}",

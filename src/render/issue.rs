@@ -21,8 +21,6 @@ const RESERVED: usize = 1_000;
 /// A reproducer in the archive.
 #[derive(Clone, Debug)]
 pub struct Attached {
-    /// The instance that it is of.
-    pub instance: String,
     /// Its file in the archive.
     pub file: String,
     /// How it is run, a command a line.
@@ -114,7 +112,7 @@ fn arrange_sections(parts: IssueSections) -> String {
             "Versions",
             vec![Block::Table(Table::named("", parts.versions))],
         ),
-        ("Attached: steps and the other programs", parts.attached),
+        ("Attached: steps and commands", parts.attached),
     ] {
         blocks.push(Block::heading(3, heading));
         blocks.extend(part);
@@ -145,7 +143,7 @@ impl IssueSections {
         };
         let steps = Block::Fold("Steps of each case".to_owned(), each(scenarios, steps));
         let mut below = vec![steps];
-        below.extend(others(attached, sources));
+        below.extend(commands(attached));
         IssueSections {
             title,
             synopsis: vec![synopsis],
@@ -153,7 +151,7 @@ impl IssueSections {
                 vec![Block::paragraph(expected(report, one))]
             }),
             happened: each(scenarios, happened_blocks),
-            reproducer: first_sources(sources),
+            reproducer: source_blocks(sources),
             versions: versions(report, scenarios),
             attached: below,
         }
@@ -275,34 +273,23 @@ fn capitalize_word(word: &str) -> String {
     }
 }
 
-/// The source of each question's reproducer, in the first language that it has.
-fn first_sources(sources: &[Attached]) -> Vec<Block> {
+/// Returns the source of each reproducer.
+fn source_blocks(sources: &[Attached]) -> Vec<Block> {
+    if sources.is_empty() {
+        return vec![Block::Prose(
+            "The scenario of the archive: `cuda-pitfalls run scenario.toml` measures it.",
+        )];
+    }
     let mut blocks = Vec::new();
     for one in sources {
-        if is_first(sources, one) {
-            blocks.push(source(one));
-        }
-    }
-    if blocks.is_empty() {
-        blocks.push(Block::Prose(
-            "The scenario of the archive: `cuda-pitfalls run scenario.toml` measures it.",
-        ));
+        let lines = one.text.lines().map(str::to_owned).collect();
+        blocks.push(Block::Code(one.language, lines));
     }
     blocks
 }
 
-fn source(one: &Attached) -> Block {
-    Block::Code(one.language, one.text.lines().map(str::to_owned).collect())
-}
-
-/// Whether no program of the same question stands before this one.
-fn is_first(sources: &[Attached], one: &Attached) -> bool {
-    let first = sources.iter().find(|other| other.instance == one.instance);
-    first.is_some_and(|first| first.file == one.file)
-}
-
-/// How the programs of the archive are started, and the sources that do not stand above.
-fn others(attached: &[Attached], sources: &[Attached]) -> Vec<Block> {
+/// Returns how the scenarios and the programs of the archive are started.
+fn commands(attached: &[Attached]) -> Vec<Block> {
     let mut blocks = vec![Block::Prose(
         "`cuda-pitfalls run scenario.toml` measures the scenario of the archive: every step, background polling, several \
          attempts.",
@@ -315,11 +302,6 @@ fn others(attached: &[Attached], sources: &[Attached]) -> Vec<Block> {
     }
     for one in attached {
         blocks.push(Block::Code("sh", one.commands.clone()));
-    }
-    for one in sources {
-        if !is_first(sources, one) {
-            blocks.push(Block::Fold(one.file.clone(), vec![source(one)]));
-        }
     }
     blocks
 }
@@ -367,7 +349,6 @@ mod tests {
 
     fn attached(bytes: usize) -> Attached {
         Attached {
-            instance: "a/b".into(),
             file: "b.py".into(),
             commands: vec!["python3 b.py".into()],
             language: "python",
@@ -431,30 +412,18 @@ mod tests {
     fn a_maintainer_reads_one_reproducer_before_the_versions() {
         let mut report = fixture::report();
         report.scenarios.truncate(1);
-        let short = Attached {
+        let calls = Attached {
             text: "the calls\n".into(),
             ..attached(0)
         };
-        let text = render_issue(
-            &report.view(),
-            &[
-                short,
-                Attached {
-                    file: "b.c".into(),
-                    ..attached(9_000)
-                },
-            ],
-        );
+        let text = render_issue(&report.view(), &[calls]);
         assert!(text.starts_with("# "), "{text}");
         let at = |part: &str| {
             text.find(part)
                 .unwrap_or_else(|| panic!("no {part}:\n{text}"))
         };
         assert!(at("### What happened") < at("the calls") && at("the calls") < at("### Versions"));
-        assert!(
-            at("### Versions") < at("<summary>b.c"),
-            "the same in another language is an attachment"
-        );
+        assert!(at("### Versions") < at("python3 b.py"), "{text}");
         assert_eq!(text.matches("the calls\n").count(), 1, "{text}");
     }
 

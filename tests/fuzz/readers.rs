@@ -12,7 +12,7 @@ use cuda_pitfalls::bisect::Bisection;
 use cuda_pitfalls::event::Event;
 use cuda_pitfalls::examination::{Examination, ProcessExamination};
 use cuda_pitfalls::explain::{Explainer, Query};
-use cuda_pitfalls::export::{Language, Reproducer, write_reproducer};
+use cuda_pitfalls::export::{Reproducer, write_reproducer};
 use cuda_pitfalls::fleet::{self, DocumentPool, Fleet, Rule};
 use cuda_pitfalls::known::Known;
 use cuda_pitfalls::policy::{Policy, PolicyOutcome};
@@ -411,13 +411,11 @@ fn scenario(bytes: &[u8], forms: &mut Forms) -> Option<()> {
             );
             forms.add("text", || Some(render::listing::show::text(&scenario, 100)));
             let instance = scenario.instances.first()?;
-            for language in [Language::C, Language::Python] {
-                let written = Reproducer::new(&scenario, instance, "file")
-                    .and_then(|it| write_reproducer(&it, language));
-                forms.add("program", || {
-                    Some(written.unwrap_or_else(|refusal| refusal.to_string()))
-                });
-            }
+            let written = Reproducer::new(&scenario, instance, "file")
+                .and_then(|program| write_reproducer(&program));
+            forms.add("program", || {
+                Some(written.unwrap_or_else(|refusal| refusal.to_string()))
+            });
             Some(())
         }
     }

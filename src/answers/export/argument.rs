@@ -1,6 +1,6 @@
-//! What a call is given, and where it writes.
+//! What a call of C is given, and where it writes.
 
-use cuda_pitfalls_calls::{FieldType, InputStruct, Layout, Output, Param};
+use cuda_pitfalls_calls::{FieldType, InputStruct, Layout, Output, Param, ParamKind};
 
 use super::condition::WrittenKind;
 use super::language::{Language, WIDE};
@@ -26,66 +26,37 @@ impl Written {
 }
 
 impl CaseText<'_> {
-    /// What is passed, but for a struct and for what the call writes.
+    /// Returns what is passed for an argument that needs no declaration.
     pub(super) fn passed_argument(
         &self,
         param: &Param,
         c_type: &str,
         argument: &Argument,
     ) -> String {
-        let language = self.language;
         match argument {
-            Argument::Number(value) => language.passed_number(value, param, c_type),
-            Argument::Text(pieces) => language.passed_text(pieces),
-            Argument::Variable(name) if language == Language::C => self.c_bound(name, c_type),
-            Argument::Variable(name) => language.variable(name),
-            Argument::Handle(0) if !WIDE.contains(&c_type) => {
-                language.pick(["NULL", "None"]).to_string()
-            }
+            Argument::Number(value) => passed_number(value, param, c_type),
+            Argument::Text(pieces) => Language::C.text(pieces),
+            Argument::Variable(name) => self.bound_variable(name, c_type),
+            Argument::Handle(0) if !WIDE.contains(&c_type) => "NULL".to_string(),
             Argument::Handle(value) => {
-                let c_type = c_type.replace("const ", "");
-                language.form(
-                    ["($1)(uintptr_t)$0", "c_void_p($0)"],
-                    &[&value.to_string(), &c_type],
-                )
+                format!("({})(uintptr_t){value}", c_type.replace("const ", ""))
             }
             Argument::Kernel(name) => format!("kernel_{}", safe_identifier(name, &[])),
             Argument::List(values) => {
-                let word = ["&(uint64_t){$0}", "$0"];
-                let all = values.iter().map(|value| match value {
-                    Argument::Variable(name) => {
-                        language.form(["&$0", "$0"], &[&language.variable(name)])
-                    }
-                    Argument::Number(value) => language.form(word, &[&language.number(value)]),
-                    Argument::Handle(value) => language.form(word, &[&value.to_string()]),
-                    _ => language.pick(["NULL", "0"]).to_string(),
-                });
-                language.form(
-                    ["(void *[]){$0}", "list_of($0)"],
-                    &[&all.collect::<Vec<_>>().join(", ")],
-                )
+                let values: Vec<String> = values.iter().map(list_element).collect();
+                format!("(void *[]){{{}}}", values.join(", "))
             }
-            Argument::Dim3(x, z) => language.form(
-                ["(dim3){$0, 1, $1}", "Dim3($0, 1, $1)"],
-                &[&x.to_string(), &z.to_string()],
-            ),
-            Argument::Location { host, device } => {
-                let (kind, device) = if *host {
-                    ("2", "0".to_string())
-                } else {
-                    ("1", language.number(device))
-                };
-                language.form(
-                    ["($0){$1, $2}", "Location($1, $2)"],
-                    &[c_type, kind, &device],
-                )
+            Argument::Dim3(x, z) => format!("(dim3){{{x}, 1, {z}}}"),
+            Argument::Location { host: true, .. } => format!("({c_type}){{2, 0}}"),
+            Argument::Location { device, .. } => {
+                format!("({c_type}){{1, {}}}", number_text(device))
             }
             Argument::Struct { .. } | Argument::Out(_) | Argument::Rest => String::new(),
         }
     }
 
-    /// The argument for an output of the call.
-    pub(super) fn out(
+    /// Declares the output of a call, and returns what is passed for it.
+    pub(super) fn output_argument(
         &mut self,
         action: &ExportStep<'_>,
         param: &Param,
@@ -93,228 +64,188 @@ impl CaseText<'_> {
         output: Output,
         written: &mut Vec<Written>,
     ) -> String {
-        let language = self.language;
-        // In Python a variable that a call writes is an object that has the value.
-        let is_kept = language == Language::C && self.program.is_compared(action.label, param.name);
-        let name = if is_kept {
-            format!("{}_{}", action.label, param.name)
+        let name = if self.program.is_compared(action.label, param.name) {
+            Language::C.variable(&format!("{}_{}", action.label, param.name))
         } else {
-            param.name.to_string()
+            Language::C.variable(param.name)
         };
-        let name = language.variable(&name);
-        let (own, count, kind) = match (output, action.bind) {
-            (Output::I32, _) => ("int", None, WrittenKind::Number),
-            (Output::U32, _) => ("unsigned int", None, WrittenKind::Number),
-            (Output::F32, _) => ("float", None, WrittenKind::Number),
-            (Output::Varying, _) if c_type == "int *" => ("int", None, WrittenKind::Number),
+        let (own, kind) = match (output, action.bind) {
+            (Output::I32, _) => ("int", WrittenKind::Number),
+            (Output::U32, _) => ("unsigned int", WrittenKind::Number),
+            (Output::F32, _) => ("float", WrittenKind::Number),
+            (Output::Varying, _) if c_type == "int *" => ("int", WrittenKind::Number),
             (Output::U64 | Output::Varying, _) if c_type == "size_t *" => {
-                ("size_t", None, WrittenKind::Number)
+                ("size_t", WrittenKind::Number)
             }
             (Output::U64 | Output::Varying, _) | (Output::Word(_), None) => {
-                ("unsigned long long", None, WrittenKind::Number)
+                ("unsigned long long", WrittenKind::Number)
             }
-            (Output::Uuid, _) => ("unsigned char", Some(16), WrittenKind::Text),
-            (Output::Text(bytes), _) => ("char", Some(bytes), WrittenKind::Text),
-            (Output::Struct(layout), _) => {
-                let (name, fields) = self.struct_with_fields(action.label, &name, layout);
-                written.extend(fields);
+            (Output::Uuid, _) => {
+                let name = self.declare_variable("unsigned char", &name, "[16]", "{0}", "");
+                let value = format!("uuid_text({name})");
+                written.push(Written::new(param.name, value, WrittenKind::Text));
                 return name;
             }
+            (Output::Text(bytes), _) => {
+                let array = format!("[{bytes}]");
+                let name = self.declare_variable("char", &name, &array, "\"\"", "");
+                written.push(Written::new(param.name, &*name, WrittenKind::Text));
+                return name;
+            }
+            (Output::Struct(layout), _) => {
+                return self.output_struct(action.label, &name, layout, written);
+            }
             (Output::Blob(_, bytes), None) => {
-                let room = language.form(["{0}", "(c_ubyte * $0)()"], &[&bytes.to_string()]);
-                let name =
-                    self.declare_variable("unsigned char", &name, &format!("[{bytes}]"), &room, "");
-                return language.form(["(void *)$0", "$0"], &[&name]);
+                let array = format!("[{bytes}]");
+                let name = self.declare_variable("unsigned char", &name, &array, "{0}", "");
+                return format!("(void *){name}");
             }
-            (_, Some(bound)) => {
-                let held = self
-                    .sequence
-                    .variables
-                    .iter()
-                    .find(|held| held.name == bound);
-                let own = held.map(|held| held.c_type.as_str()).unwrap_or_default();
-                let bound = language.variable(bound);
-                if !matches!(output, Output::Blob(..)) {
-                    let value = language.form(["$0", "$0.value"], &[&bound]);
-                    written.push(Written::new(param.name, value, WrittenKind::Handle));
-                }
-                return language.address(&bound, own, c_type);
-            }
-            (_, None) => ("void *", None, WrittenKind::Handle),
+            (_, Some(bound)) => return self.output_handle(param, c_type, output, bound, written),
+            (_, None) => ("void *", WrittenKind::Handle),
         };
-        let array = count.map(|count| format!("[{count}]")).unwrap_or_default();
-        let name = self.declare_variable(own, &name, &array, &language.room(own, count), "");
-        let value = match output {
-            Output::Uuid => format!("uuid_text({name})"),
-            Output::Text(_) => language.form(["$0", "$0.value.decode()"], &[&name]),
-            _ => language.form(["$0", "$0.value"], &[&name]),
-        };
-        written.push(Written::new(param.name, value, kind));
-        if count.is_some() {
-            name
-        } else {
-            language.address(&name, own, c_type)
-        }
+        let empty = if own.ends_with('*') { "NULL" } else { "0" };
+        let name = self.declare_variable(own, &name, "", empty, "");
+        let address = address_text(&name, own, c_type);
+        written.push(Written::new(param.name, name, kind));
+        address
     }
 
-    /// What is passed for a struct of which one number is given.
+    /// Returns the address of the variable that the step binds.
+    fn output_handle(
+        &self,
+        param: &Param,
+        c_type: &str,
+        output: Output,
+        bound: &str,
+        written: &mut Vec<Written>,
+    ) -> String {
+        let own = self.bound_type(bound).unwrap_or_default();
+        let name = Language::C.variable(bound);
+        if !matches!(output, Output::Blob(..)) {
+            written.push(Written::new(param.name, &*name, WrittenKind::Handle));
+        }
+        address_text(&name, own, c_type)
+    }
+
+    /// Declares a struct of which one number is given, and returns what is passed for it.
     pub(super) fn struct_argument(
         &mut self,
         param: &Param,
         template: &InputStruct,
         given: &Number,
     ) -> String {
-        let given = self.language.number(given);
-        if self.language == Language::Python {
-            let preset = template
-                .preset
-                .iter()
-                .map(|word| format!("({}, 4, {:#x})", word.offset, word.value));
-            let given = format!("({}, {}, {given})", template.given, template.width);
-            return format!(
-                "room({}, {})",
-                template.size,
-                preset.chain([given]).collect::<Vec<_>>().join(", ")
-            );
-        }
         let array = format!("[{}]", template.size.div_ceil(8));
-        let name = self.declare_variable(
-            "uint64_t",
-            &self.language.variable(param.name),
-            &array,
-            "{0}",
-            "",
-        );
-        let preset = template
-            .preset
-            .iter()
-            .map(|word| (word.offset, word.value.to_string(), word.member));
-        for (offset, value, member) in preset.chain([(template.given, given, template.member)]) {
-            let member = format!(" {}", self.language.comment_line(member));
-            self.write_statement(&word_put(&name, offset, &value), &member);
+        let name = Language::C.variable(param.name);
+        let name = self.declare_variable("uint64_t", &name, &array, "{0}", "");
+        for word in &template.preset {
+            self.put_word(&name, word.offset, &word.value.to_string(), word.member);
         }
+        self.put_word(&name, template.given, &number_text(given), template.member);
         name
     }
 
-    /// A struct that the call writes, and its fields.
-    fn struct_with_fields(
+    /// Sets a word of a struct, with the member's name as a comment.
+    fn put_word(&mut self, name: &str, offset: usize, value: &str, member: &str) {
+        let comment = format!(" {}", Language::C.comment_line(member));
+        self.write_statement(&word_put(name, offset, value), &comment);
+    }
+
+    /// Declares a struct that the call writes and what is kept of it, and returns its name.
+    fn output_struct(
         &mut self,
         label: &str,
         name: &str,
         layout: &Layout,
-    ) -> (String, Vec<Written>) {
-        let language = self.language;
-        let name = match language {
-            Language::C => self.c_room(label, name, layout),
-            Language::Python => {
-                self.declare_variable("uint64_t", name, "[]", &python_room(layout), "")
-            }
+        written: &mut Vec<Written>,
+    ) -> String {
+        let first = layout.preset.iter().find(|word| word.offset == 0);
+        let value = match first {
+            Some(word) => format!("{{{:#x}}}", word.value),
+            None => "{0}".to_string(),
         };
-        let fields = layout.fields.iter().map(|field| {
-            let (forms, kind) = match field.read {
-                FieldType::I32 if field.offset % 8 == 4 => (
-                    ["(int)($0[$1] >> 32)", "word_at($0, $2, 4)"],
-                    WrittenKind::Part,
-                ),
-                FieldType::I32 => (["(int)$0[$1]", "word_at($0, $2, 4)"], WrittenKind::Part),
-                FieldType::U64 => (["$0[$1]", "word_at($0, $2, 8)"], WrittenKind::Part),
-                FieldType::Text(_) => (
-                    [
-                        "(char *)$0 + $2",
-                        "bytes($0)[$2:].split(b\"\\0\")[0].decode()",
-                    ],
-                    WrittenKind::Text,
-                ),
-            };
-            let (word, offset) = ((field.offset / 8).to_string(), field.offset.to_string());
-            Written::new(
-                field.name,
-                language.form(forms, &[&name, &word, &offset]),
-                kind,
-            )
-        });
-        let fields = fields.collect();
-        (name, fields)
-    }
-
-    /// The name for which Python has a number alone.
-    pub(super) fn name_of(&self, argument: &Argument) -> Option<&'static str> {
-        match argument {
-            _ if self.language == Language::C => None,
-            Argument::Number(Number::Named(name, _)) => Some(name),
-            Argument::Struct { template, .. } => Some(template.name),
-            _ => None,
+        let array = format!("[{}]", layout.size.div_ceil(8));
+        let name = self.declare_variable("uint64_t", name, &array, &value, "");
+        for word in &layout.preset {
+            if word.offset != 0 {
+                let value = format!("{:#x}", word.value);
+                self.write_statement(&word_put(&name, word.offset, &value), "");
+            }
         }
+        for field in &layout.fields {
+            if self.program.is_compared(label, field.name) {
+                // It is set in a block, and read behind it.
+                let kept = Language::C.variable(&format!("{label}_{}", field.name));
+                self.declare_variable("long long", &kept, "", "0", "");
+            }
+            let (offset, word) = (field.offset, field.offset / 8);
+            let (value, kind) = match field.read {
+                FieldType::I32 if offset % 8 == 4 => {
+                    (format!("(int)({name}[{word}] >> 32)"), WrittenKind::Part)
+                }
+                FieldType::I32 => (format!("(int){name}[{word}]"), WrittenKind::Part),
+                FieldType::U64 => (format!("{name}[{word}]"), WrittenKind::Part),
+                FieldType::Text(_) => (format!("(char *){name} + {offset}"), WrittenKind::Text),
+            };
+            written.push(Written::new(field.name, value, kind));
+        }
+        name
     }
 
-    /// What is passed for a variable that steps bind.
-    fn c_bound(&self, name: &str, c_type: &str) -> String {
-        let own = self
-            .sequence
-            .variables
-            .iter()
-            .find(|held| held.name == name)
-            .map(|held| held.c_type.as_str());
+    /// Returns the C type of a variable that steps bind.
+    fn bound_type(&self, name: &str) -> Option<&str> {
+        let mut variables = self.sequence.variables.iter();
+        let variable = variables.find(|variable| variable.name == name)?;
+        Some(&variable.c_type)
+    }
+
+    /// Returns what is passed for a variable that steps bind.
+    fn bound_variable(&self, name: &str, c_type: &str) -> String {
+        let own = self.bound_type(name);
         let (plain, name) = (c_type.replace("const ", ""), Language::C.variable(name));
-        let is_same = own == Some(plain.as_str()) || own == Some(c_type);
-        if is_same {
+        if own == Some(plain.as_str()) || own == Some(c_type) {
             name
         } else {
             format!("({plain})(uintptr_t){name}")
         }
     }
+}
 
-    /// Declares a struct that a call writes, and what is kept of it.
-    fn c_room(&mut self, label: &str, name: &str, layout: &Layout) -> String {
-        let first = layout.preset.iter().find(|word| word.offset == 0);
-        let value = first.map_or_else(
-            || "{0}".to_string(),
-            |word| format!("{{{:#x}}}", word.value),
-        );
-        let name = self.declare_variable(
-            "uint64_t",
-            name,
-            &format!("[{}]", layout.size.div_ceil(8)),
-            &value,
-            "",
-        );
-        for word in layout.preset.iter().filter(|word| word.offset != 0) {
-            self.write_statement(
-                &word_put(&name, word.offset, &format!("{:#x}", word.value)),
-                "",
-            );
-        }
-        for field in layout
-            .fields
-            .iter()
-            .filter(|field| self.program.is_compared(label, field.name))
-        {
-            // It is set in a block, and read behind it.
-            self.declare_variable(
-                "long long",
-                &Language::C.variable(&format!("{label}_{}", field.name)),
-                "",
-                "0",
-                "",
-            );
-        }
-        name
+fn list_element(value: &Argument) -> String {
+    match value {
+        Argument::Variable(name) => format!("&{}", Language::C.variable(name)),
+        Argument::Number(value) => format!("&(uint64_t){{{}}}", number_text(value)),
+        Argument::Handle(value) => format!("&(uint64_t){{{value}}}"),
+        _ => "NULL".to_string(),
+    }
+}
+
+fn number_text(number: &Number) -> String {
+    match number {
+        Number::Int(value) => value.to_string(),
+        Number::Named(name, _) => (*name).to_string(),
+        Number::Gpus => "gpu_count()".to_string(),
+    }
+}
+
+fn passed_number(value: &Number, param: &Param, c_type: &str) -> String {
+    match (param.kind, value) {
+        (_, Number::Int(0)) if c_type.contains('*') => "NULL".to_string(),
+        _ if c_type.contains('*') => format!("(void *)(uintptr_t){}", number_text(value)),
+        (ParamKind::Bytes, Number::Int(bytes)) => Language::C.size(*bytes),
+        _ => number_text(value),
+    }
+}
+
+/// Returns the address of a variable of the type `own`, for a parameter of this C type.
+fn address_text(name: &str, own: &str, c_type: &str) -> String {
+    if c_type.replace(' ', "") == format!("{own}*").replace(' ', "") {
+        format!("&{name}")
+    } else {
+        format!("(void *)&{name}")
     }
 }
 
 fn word_put(name: &str, offset: usize, value: &str) -> String {
     let shift = if offset % 8 == 4 { " << 32" } else { "" };
     format!("{name}[{}] |= (uint64_t){value}{shift}", offset / 8)
-}
-
-fn python_room(layout: &Layout) -> String {
-    let words = layout
-        .preset
-        .iter()
-        .map(|word| format!(", ({}, 4, {:#x})", word.offset, word.value));
-    format!(
-        "room({}{})",
-        layout.size.div_ceil(8) * 8,
-        words.collect::<String>()
-    )
 }

@@ -48,17 +48,12 @@ const INCLUDES: [(&str, &str); 11] = [
 const HELPERS: &str = include_str!("helpers.c");
 
 pub(super) fn file(program: &Reproducer<'_>) -> Result<String, ExportError> {
-    if program.is_of_lines() {
-        return Err(ExportError::new(
-            "its steps are lines of Python; write it `--as python`",
-        ));
-    }
     let mut bodies = String::new();
     let mut held = BTreeMap::new();
     for sequence in &program.cases {
-        let mut case = CaseText::new(Language::C, program, sequence);
+        let mut case = CaseText::new(program, sequence);
         case.c_case()?;
-        for (name, c_type) in case.of_file {
+        for (name, c_type) in case.shared {
             if held
                 .insert(name.clone(), c_type.clone())
                 .is_some_and(|other| other != c_type)
@@ -130,15 +125,43 @@ fn c_header(program: &Reproducer<'_>) -> String {
     format!("/*\n{body} */\n")
 }
 
-/// The types and the functions of some calls, as the headers declare them.
+/// Writes the types and the functions of some calls, as the headers declare them.
 fn write_declarations(program: &Reproducer<'_>, called: &[&Call], out: &mut String) {
     out.push_str("/* What is called, as cuda.h, cuda_runtime_api.h and nvml.h declare it. */\n");
+    write_types(called, out);
+    let mut named: BTreeMap<&str, i64> = BTreeMap::new();
+    for argument in program.arguments() {
+        if let Argument::Number(Number::Named(name, value)) = argument {
+            named.insert(name, *value);
+        }
+    }
+    if !named.is_empty() {
+        let all: Vec<String> = named
+            .iter()
+            .map(|(name, value)| format!("{name} = {value}"))
+            .collect();
+        let _ = writeln!(out, "enum {{ {} }};", all.join(", "));
+    }
+    let entries = called.iter().map(|call| function_entry(call));
+    let _ = writeln!(
+        out,
+        "#define FUNCTIONS(F) \\\n{}",
+        fill_lines(entries, 106, " \\\n")
+    );
+    out.push_str(
+        "#define DECLARE(result, name, types) static result(*name) types;\n#define FIND(result, name, types) \\\n    if \
+         (!(*(void **)&name = dlsym(RTLD_DEFAULT, #name))) return puts(\"skipped: there is no \" #name), 77;\n\
+         FUNCTIONS(DECLARE)\n",
+    );
+}
+
+/// Writes a `typedef` for each C type, with all the names that stand for it.
+fn write_types(called: &[&Call], out: &mut String) {
     let mut names: BTreeMap<(bool, String), Vec<String>> = BTreeMap::new();
-    for param in called
-        .iter()
-        .flat_map(|call| &call.params)
-        .filter(|param| !is_raw(param))
-    {
+    for param in called.iter().flat_map(|call| &call.params) {
+        if is_raw(param) {
+            continue;
+        }
         let plain = c_type(param).replace("const ", "");
         let base = plain.replace("*const", "");
         let base = base.trim_end_matches(['*', ' ']);
@@ -157,50 +180,26 @@ fn write_declarations(program: &Reproducer<'_>, called: &[&Call], out: &mut Stri
     for ((_, c_type), names) in names {
         let _ = writeln!(out, "typedef {};", declared_all(&c_type, &names));
     }
-    let named = program.arguments().filter_map(|argument| match argument {
-        Argument::Number(Number::Named(name, value)) => Some((*name, *value)),
-        _ => None,
-    });
-    let named: BTreeMap<&str, i64> = named.collect();
-    if !named.is_empty() {
-        let all: Vec<String> = named
-            .iter()
-            .map(|(name, value)| format!("{name} = {value}"))
-            .collect();
-        let _ = writeln!(out, "enum {{ {} }};", all.join(", "));
+}
+
+/// Returns the entry of a call in the list of functions: its result, its name and the types of its parameters.
+fn function_entry(call: &Call) -> String {
+    let mut types = Vec::new();
+    for param in &call.params {
+        if is_raw(param) {
+            types.push("void *".to_owned());
+        } else if !param.c_type.is_empty() {
+            types.push(c_type(param));
+        }
     }
-    let entries = called.iter().map(|call| {
-        let types = call.params.iter().filter(|param| !param.c_type.is_empty());
-        let types = types.map(|param| {
-            if is_raw(param) {
-                "void *".to_owned()
-            } else {
-                c_type(param)
-            }
-        });
-        let types: Vec<String> = types.collect();
-        let types = if types.is_empty() {
-            "void".to_string()
-        } else {
-            types.join(", ")
-        };
-        let result = if call.returns == Returns::Text {
-            "const char *"
-        } else {
-            "int"
-        };
-        format!("F({result}, {}, ({types}))", call.name)
-    });
-    let _ = writeln!(
-        out,
-        "#define FUNCTIONS(F) \\\n{}",
-        fill_lines(entries, 106, " \\\n")
-    );
-    out.push_str(
-        "#define DECLARE(result, name, types) static result(*name) types;\n#define FIND(result, name, types) \\\n    if \
-         (!(*(void **)&name = dlsym(RTLD_DEFAULT, #name))) return puts(\"skipped: there is no \" #name), 77;\n\
-         FUNCTIONS(DECLARE)\n",
-    );
+    if types.is_empty() {
+        types.push("void".to_owned());
+    }
+    let result = match call.returns {
+        Returns::Text => "const char *",
+        Returns::Status => "int",
+    };
+    format!("F({result}, {}, ({}))", call.name, types.join(", "))
 }
 
 /// Whether the parameter is declared as `void *`: a pointer to a struct, a UUID or a fixed value.
@@ -356,7 +355,7 @@ impl CaseText<'_> {
             let name = Language::C.variable(&held.name);
             self.declared.insert(name.clone(), held.c_type.clone());
             if has_threads {
-                self.of_file.insert(name, held.c_type.clone());
+                self.shared.insert(name, held.c_type.clone());
             } else {
                 // All of them are pointers, integers or bytes.
                 local
@@ -379,7 +378,7 @@ impl CaseText<'_> {
                 "",
             );
         } else if gpus > 0 {
-            self.of_file
+            self.shared
                 .insert(format!("start[{gpus}]"), "long long".to_string());
             let all: Vec<String> = (0..gpus)
                 .map(|gpu| format!("start[{gpu}] = used({gpu})"))
@@ -387,7 +386,7 @@ impl CaseText<'_> {
             self.write_statement(&all.join(", "), "");
         }
         if program.needs_cost() {
-            self.of_file
+            self.shared
                 .insert("cost".to_string(), "long long".to_string());
             self.write_statement("cost = context_cost()", "");
         }

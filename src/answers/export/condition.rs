@@ -27,48 +27,43 @@ pub(super) fn value_condition(
 ) -> Result<String, ExportError> {
     let other = match operand {
         Operand::Int(other) => other.to_string(),
-        Operand::Text(text) if text == "${gpus}" => "gpu_count()".to_string(),
         Operand::Value { label, name } => language.form(
             ["(long long)$0", "$0"],
             &[&language.variable(&format!("{label}_{name}"))],
         ),
-        Operand::Text(text)
-            if kind == WrittenKind::Handle && matches!(text.as_str(), "bound" | "NULL") =>
-        {
-            let is_null = (text == "NULL") == (sign == "==");
-            let forms = if is_null {
-                ["$0 == 0", "not $0"]
-            } else {
-                ["$0 != 0", "bool($0)"]
-            };
-            return Ok(language.form(forms, &[value]));
-        }
-        Operand::Text(text) => {
-            let other = gpu_named(text).map_or_else(
-                || language.string_literal(text),
-                |gpu| format!("uuid_of({gpu})"),
-            );
-            let is_text = kind == WrittenKind::Text || language == Language::Python;
-            if !is_text || !matches!(sign, "==" | "!=") {
-                return Err(ExportError(format!(
-                    "its effect compares a number with `{text}`"
-                )));
-            }
-            return Ok(language.form(
-                ["strcmp($0, $2) $1 0", "str($0) $1 $2"],
-                &[value, sign, &other],
-            ));
-        }
+        Operand::Text(text) if text == "${gpus}" => "gpu_count()".to_string(),
+        Operand::Text(text) => return text_condition(language, value, kind, sign, text),
     };
-    let number = if kind == WrittenKind::Text {
-        ["atoll($0)", "$0"]
-    } else {
-        ["$0", "$0"]
+    if language == Language::C && kind == WrittenKind::Text {
+        return Ok(format!("atoll({value}) {sign} {other}"));
+    }
+    Ok(format!("{value} {sign} {other}"))
+}
+
+fn text_condition(
+    language: Language,
+    value: &str,
+    kind: WrittenKind,
+    sign: &str,
+    text: &str,
+) -> Result<String, ExportError> {
+    if kind == WrittenKind::Handle && matches!(text, "bound" | "NULL") {
+        let is_null = (text == "NULL") == (sign == "==");
+        let sign = if is_null { "==" } else { "!=" };
+        return Ok(format!("{value} {sign} 0"));
+    }
+    let is_text = kind == WrittenKind::Text || language == Language::Python;
+    if !is_text || !matches!(sign, "==" | "!=") {
+        return Err(ExportError(format!(
+            "its effect compares a number with `{text}`"
+        )));
+    }
+    let other = match gpu_named(text) {
+        Some(gpu) => format!("uuid_of({gpu})"),
+        None => language.string_literal(text),
     };
-    Ok(format!(
-        "{} {sign} {other}",
-        language.form(number, &[value])
-    ))
+    let forms = ["strcmp($0, $2) $1 0", "str($0) $1 $2"];
+    Ok(language.form(forms, &[value, sign, &other]))
 }
 
 /// What must hold for a question about the driver's state or memory; none for others. `before` is of before the step.
@@ -146,29 +141,26 @@ fn growth_condition(
     language.form(forms, &[&more, &low, &high])
 }
 
-/// Whether the status of a call, in this variable, is one of these.
+/// Returns the C condition that the status of a call, in this variable, is one of these.
 pub(super) fn status_condition(
-    language: Language,
     library: CallLibrary,
     variable: &str,
     names: &[String],
 ) -> Result<String, ExportError> {
     let mut all = Vec::new();
     for name in names {
-        let (of, code) = status(name).ok_or_else(|| {
-            ExportError(format!(
+        let Some((owner, code)) = status(name) else {
+            return Err(ExportError(format!(
                 "its effect is the status `{name}`, which has no number"
-            ))
-        })?;
+            )));
+        };
         // A call of another library returns no status of this one.
-        if of == library {
+        if owner == library {
             all.push(format!("{variable} == {code}"));
         }
     }
-    let never = language.pick(["0", "False"]).to_string();
-    Ok(if all.is_empty() {
-        never
-    } else {
-        all.join(language.pick([" || ", " or "]))
-    })
+    if all.is_empty() {
+        return Ok("0".to_string());
+    }
+    Ok(all.join(" || "))
 }

@@ -7,7 +7,7 @@ use cuda_pitfalls_calls::{self as calls, CallLibrary};
 use super::error::ExportError;
 use cuda_pitfalls_core::fact::FactSet;
 use cuda_pitfalls_core::observation::Class;
-use cuda_pitfalls_core::scenario::{Check, GpuList, Operand};
+use cuda_pitfalls_core::scenario::{Check, GpuList, Matcher, Operand};
 
 /// The status of a Python line that raises no exception.
 pub(super) const RAISES_NOTHING: &str = "OK";
@@ -166,18 +166,7 @@ impl EffectQuestion<'_> {
                 word,
                 operand,
                 ..
-            } => {
-                let other = match operand {
-                    Operand::Int(value) => value.to_string(),
-                    Operand::Text(text) if text == "${gpus}" => "the number of GPUs".to_string(),
-                    Operand::Text(text) => match gpu_named(text) {
-                        Some(gpu) => format!("the UUID of GPU {gpu}"),
-                        None => format!("'{text}'"),
-                    },
-                    Operand::Value { label, name } => format!("the {name} of step {label}"),
-                };
-                format!("in step {at}, {name} is {word}{other}")
-            }
+            } => format!("in step {at}, {name} is {word}{}", operand_words(operand)),
             EffectQuestion::Visible { at, gpus } => {
                 format!("after {at}, CUDA shows {}", gpus.words())
             }
@@ -191,10 +180,8 @@ impl EffectQuestion<'_> {
                 format!("after {at}, no context is current")
             }
             EffectQuestion::Initialised { at, yes } => {
-                format!(
-                    "after {at}, the driver is {}initialised",
-                    if *yes { "" } else { "not " }
-                )
+                let not = if *yes { "" } else { "not " };
+                format!("after {at}, the driver is {not}initialised")
             }
             EffectQuestion::Memory {
                 at,
@@ -203,17 +190,26 @@ impl EffectQuestion<'_> {
                 says,
                 ..
             } => {
-                let since = if *since == Since::Step {
-                    " by this step"
-                } else {
-                    ""
+                let gpus = gpus.words();
+                let since = match since {
+                    Since::Start => "",
+                    Since::Step => " by this step",
                 };
-                format!(
-                    "after {at}, memory of {} has grown{since} by {says}",
-                    gpus.words()
-                )
+                format!("after {at}, memory of {gpus} has grown{since} by {says}")
             }
         }
+    }
+}
+
+fn operand_words(operand: &Operand) -> String {
+    match operand {
+        Operand::Int(value) => value.to_string(),
+        Operand::Text(text) if text == "${gpus}" => "the number of GPUs".to_string(),
+        Operand::Text(text) => match gpu_named(text) {
+            Some(gpu) => format!("the UUID of GPU {gpu}"),
+            None => format!("'{text}'"),
+        },
+        Operand::Value { label, name } => format!("the {name} of step {label}"),
     }
 }
 
@@ -291,67 +287,84 @@ fn add_questions<'s>(
     all: &mut Vec<EffectQuestion<'s>>,
     check: &'s Check,
 ) -> Result<(), ExportError> {
-    let Check {
-        at, facts, when, ..
-    } = check;
+    let Check { at, facts, .. } = check;
+    refuse_unseen(check)?;
+    if !facts.status.is_empty() {
+        all.push(EffectQuestion::Status {
+            at,
+            names: &facts.status,
+        });
+    }
+    add_values(all, at, &facts.value)?;
+    if let Some(gpus) = &facts.visible {
+        let gpus = GpuSet::new(gpus);
+        all.push(EffectQuestion::Visible { at, gpus });
+    }
+    if let Some(gpu) = &facts.current {
+        let gpu = index(gpu);
+        all.push(EffectQuestion::Current { at, gpu });
+    }
+    if let Some(yes) = facts.initialised {
+        all.push(EffectQuestion::Initialised { at, yes });
+    }
+    if let Some(gpus) = &facts.contexts {
+        let gpus = GpuSet::new(gpus);
+        all.push(EffectQuestion::Contexts { at, gpus });
+    }
+    add_classes(all, at, facts)?;
+    add_growth(all, at, Since::Start, &facts.used_bytes)?;
+    add_growth(all, at, Since::Step, &facts.grown_bytes)
+}
+
+/// Refuses what a program of its own cannot see.
+fn refuse_unseen(check: &Check) -> Result<(), ExportError> {
     // By name, so that a new kind of fact is either asked here or refused.
     let FactSet {
-        status: statuses,
-        value,
-        visible,
-        contexts,
-        current,
-        initialised,
-        memory,
-        used_bytes,
-        grown_bytes,
+        status: _,
+        value: _,
+        visible: _,
+        contexts: _,
+        current: _,
+        initialised: _,
+        memory: _,
+        used_bytes: _,
+        grown_bytes: _,
         peak_bytes,
         process_bytes,
         calls,
         exit,
-    } = facts;
-    for (is_asked, why) in [
-        (
-            !calls.is_empty(),
-            "its effect counts driver calls, which takes a forwarding libcuda",
-        ),
-        (
-            !peak_bytes.is_empty(),
-            "its effect is a peak of memory inside a call, which takes background polling",
-        ),
-        (
-            !process_bytes.is_empty(),
-            "its effect is memory that NVML lists for the worker's processes",
-        ),
-        (
-            !when.is_empty(),
-            "its effect depends on the driver or the machine",
-        ),
-        (
-            exit.is_some(),
-            "its effect is how the process ends, which a run sees from outside",
-        ),
-    ] {
-        if is_asked {
-            return Err(ExportError::new(why));
-        }
-    }
-    if !statuses.is_empty() {
-        all.push(EffectQuestion::Status {
-            at,
-            names: statuses,
-        });
-    }
-    for (name, matcher) in value {
+    } = &check.facts;
+    let why = if !calls.is_empty() {
+        "its effect counts driver calls, which takes a forwarding libcuda"
+    } else if !peak_bytes.is_empty() {
+        "its effect is a peak of memory inside a call, which takes background polling"
+    } else if !process_bytes.is_empty() {
+        "its effect is memory that NVML lists for the worker's processes"
+    } else if !check.when.is_empty() {
+        "its effect depends on the driver or the machine"
+    } else if exit.is_some() {
+        "its effect is how the process ends, which a run sees from outside"
+    } else {
+        return Ok(());
+    };
+    Err(ExportError::new(why))
+}
+
+fn add_values<'s>(
+    all: &mut Vec<EffectQuestion<'s>>,
+    at: &'s str,
+    values: &'s BTreeMap<String, Matcher>,
+) -> Result<(), ExportError> {
+    for (name, matcher) in values {
         for (bound, operand) in matcher.bounds() {
-            if matches!(operand, Operand::Text(text) if text.contains("${") && text != "${gpus}" && gpu_named(text).is_none())
-            {
-                return Err(ExportError::new(
-                    "its effect compares with a form of a UUID",
-                ));
-            }
-            if matches!(operand, Operand::Text(text) if index(text).is_some()) {
-                return Err(ExportError::new("its effect names a GPU by its address"));
+            if let Operand::Text(text) = operand {
+                if text.contains("${") && text != "${gpus}" && gpu_named(text).is_none() {
+                    let why = "its effect compares with a form of a UUID";
+                    return Err(ExportError::new(why));
+                }
+                if index(text).is_some() {
+                    return Err(ExportError::new("its effect names a GPU by its address"));
+                }
             }
             all.push(EffectQuestion::Value {
                 at,
@@ -362,70 +375,68 @@ fn add_questions<'s>(
             });
         }
     }
-    all.extend(visible.iter().map(|gpus| EffectQuestion::Visible {
-        at,
-        gpus: GpuSet::new(gpus),
-    }));
-    all.extend(current.iter().map(|gpu| EffectQuestion::Current {
-        at,
-        gpu: index(gpu),
-    }));
-    all.extend(
-        initialised
-            .iter()
-            .map(|yes| EffectQuestion::Initialised { at, yes: *yes }),
-    );
-    all.extend(contexts.iter().map(|gpus| EffectQuestion::Contexts {
-        at,
-        gpus: GpuSet::new(gpus),
-    }));
-    for (gpu, classes) in memory {
-        let gpus = gpu_set(gpu, memory);
+    Ok(())
+}
+
+/// Adds the questions about the class of memory of each GPU.
+fn add_classes<'s>(
+    all: &mut Vec<EffectQuestion<'s>>,
+    at: &'s str,
+    facts: &FactSet,
+) -> Result<(), ExportError> {
+    for (gpu, classes) in &facts.memory {
+        let gpus = gpu_set(gpu, &facts.memory);
         // That there is a context says the same.
-        let is_told = matches!((&gpus, contexts), (GpuSet::These(one), Some(GpuList::Named(names)))
+        let is_told = matches!((&gpus, &facts.contexts), (GpuSet::These(one), Some(GpuList::Named(names)))
             if one.iter().all(|gpu| names.iter().any(|name| index(name) == Some(*gpu))));
-        if classes.as_slice() != [Class::Context] || !is_told {
-            let (least, most, says) = class_bounds(classes)?;
+        if is_told && classes.as_slice() == [Class::Context] {
+            continue;
+        }
+        let (least, most, says) = class_bounds(classes)?;
+        all.push(EffectQuestion::Memory {
+            at,
+            since: Since::Start,
+            gpus,
+            least,
+            most,
+            says,
+        });
+    }
+    Ok(())
+}
+
+/// Adds the questions about the growth of memory in bytes.
+fn add_growth<'s>(
+    all: &mut Vec<EffectQuestion<'s>>,
+    at: &'s str,
+    since: Since,
+    amounts: &BTreeMap<String, Matcher>,
+) -> Result<(), ExportError> {
+    for (gpu, matcher) in amounts {
+        for (bound, operand) in matcher.bounds() {
+            let Operand::Int(bytes) = operand else {
+                let why = "its effect compares memory with a value of another step";
+                return Err(ExportError::new(why));
+            };
+            let (least, most) = match bound.sign {
+                "==" => (GrowthBound::These(*bytes), GrowthBound::These(*bytes)),
+                ">=" => (GrowthBound::These(*bytes), GrowthBound::Any),
+                ">" => (GrowthBound::These(*bytes + 1), GrowthBound::Any),
+                "<=" => (GrowthBound::Any, GrowthBound::These(*bytes)),
+                "<" => (GrowthBound::Any, GrowthBound::These(*bytes - 1)),
+                _ => {
+                    let why = "its effect is that memory has not grown by so much";
+                    return Err(ExportError::new(why));
+                }
+            };
             all.push(EffectQuestion::Memory {
                 at,
-                since: Since::Start,
-                gpus,
+                since,
+                gpus: gpu_set(gpu, amounts),
                 least,
                 most,
-                says,
+                says: format!("{}{bytes} bytes", bound.word),
             });
-        }
-    }
-    for (since, amounts) in [(Since::Start, used_bytes), (Since::Step, grown_bytes)] {
-        for (gpu, matcher) in amounts {
-            for (bound, operand) in matcher.bounds() {
-                let Operand::Int(bytes) = operand else {
-                    return Err(ExportError::new(
-                        "its effect compares memory with a value of another step",
-                    ));
-                };
-                let (least, most) = match bound.sign {
-                    "==" => (GrowthBound::These(*bytes), GrowthBound::These(*bytes)),
-                    ">=" => (GrowthBound::These(*bytes), GrowthBound::Any),
-                    ">" => (GrowthBound::These(*bytes + 1), GrowthBound::Any),
-                    "<=" => (GrowthBound::Any, GrowthBound::These(*bytes)),
-                    "<" => (GrowthBound::Any, GrowthBound::These(*bytes - 1)),
-                    _ => {
-                        return Err(ExportError::new(
-                            "its effect is that memory has not grown by so much",
-                        ));
-                    }
-                };
-                let says = format!("{}{bytes} bytes", bound.word);
-                all.push(EffectQuestion::Memory {
-                    at,
-                    since,
-                    gpus: gpu_set(gpu, amounts),
-                    least,
-                    most,
-                    says,
-                });
-            }
         }
     }
     Ok(())

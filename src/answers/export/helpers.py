@@ -4,32 +4,12 @@ CONTEXT = 64 << 20  # a context takes more, cuInit less
 NOISE = 2 << 20  # a driver takes memory in blocks of 2 MiB
 
 
-PIP = ["cu13/lib/libcudart.so.13", "cuda_runtime/lib/libcudart.so.12"]  # where its packages have one
-CUDART = os.environ.get("LIBCUDART", "libcudart.so libcudart.so.13 libcudart.so.12 libcudart.so.11.0").split()
-CUDART += [folder + "/nvidia/" + name for folder in sys.path for name in PIP]
-
-
-def load(*names):
-    """The first of these libraries that is there."""
-    for name in names:
-        try:
-            return ctypes.CDLL(name)
-        except OSError as error:
-            missing = error
-    print("skipped:", missing)
-    sys.exit(77)
-
-
-def call(name, status):
-    print(" ", name, "=", status)
-    return status
-
-
-def dlopen(name):
+def load(name):
     try:
-        return 0 if ctypes.CDLL(name) else 1
-    except OSError:
-        return 1
+        return ctypes.CDLL(name)
+    except OSError as missing:
+        print("skipped:", missing)
+        sys.exit(77)
 
 
 def known(value):
@@ -97,38 +77,6 @@ def context_cost():
         os._exit(0)
     os.waitpid(child, 0)
     return int.from_bytes(cost[:], "little")
-
-
-def room(size, *words):
-    """A struct of so many bytes, with words at their offsets: (offset, width, value)."""
-    data = bytearray(size)
-    for offset, width, value in words:
-        data[offset:offset + width] = (value & (1 << 8 * width) - 1).to_bytes(width, "little")
-    return (c_ubyte * size).from_buffer(data)
-
-
-def word_at(data, offset, width):
-    return int.from_bytes(bytes(data)[offset:offset + width], "little", signed=True)
-
-
-def list_of(*values):
-    """void **: the addresses of arguments."""
-    kept = [value if isinstance(value, ctypes._SimpleCData) else c_uint64(value) for value in values]
-    table = (c_void_p * len(kept))(*[ctypes.addressof(value) for value in kept])
-    table.kept = kept
-    return table
-
-
-class Dim3(ctypes.Structure):
-    _fields_ = [("x", c_uint), ("y", c_uint), ("z", c_uint)]
-
-
-class Location(ctypes.Structure):
-    _fields_ = [("type", c_int), ("id", c_int)]
-
-
-class Block64(ctypes.Structure):
-    _fields_ = [("bytes", c_ubyte * 64)]
 
 
 def expect(holds, what):

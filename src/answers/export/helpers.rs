@@ -36,7 +36,7 @@ pub(super) fn used_helpers(file: &str, text: &str, gap: &str) -> String {
     {
         let mut lines = helper.lines();
         let head = lines.find(|line| {
-            ["static ", "def ", "class "]
+            ["static ", "def "]
                 .iter()
                 .any(|start| line.starts_with(start))
         });

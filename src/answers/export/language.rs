@@ -1,19 +1,17 @@
-//! The two languages: how each writes a text, a number, a variable, and what a call is given. What differs in a form
-//! alone stands side by side.
+//! The two languages: how each writes a text, a number of bytes and a variable. What differs in a form alone stands
+//! side by side.
 
 use std::fmt::Write;
 
-use cuda_pitfalls_calls::{CallLibrary, Param, ParamKind};
-
-use super::program::{Number, TextPiece, safe_identifier};
+use super::program::{TextPiece, safe_identifier};
 use cuda_pitfalls_core::text::escape::visible;
 
-/// What a reproducer is written in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum)]
+/// The language of a reproducer, which is the language of the scenario's steps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Language {
-    /// C against libcuda, libcudart and NVML.
+    /// C against libcuda, libcudart and NVML: the steps are calls.
     C,
-    /// Python with ctypes alone; the lines of a case of Python lines as they are.
+    /// Python: the steps are Python lines, which are written as they are.
     Python,
 }
 
@@ -29,7 +27,7 @@ pub(super) const WIDE: [&str; 9] = [
     "cudaSurfaceObject_t",
     "cuuint64_t",
 ];
-/// Names that a variable of C must not take.
+/// Names that a variable of C must not take: keywords, and what the file defines or uses.
 const TAKEN_IN_C: [&str; 44] = [
     "auto", "break", "case", "char", "const", "continue", "default", "do", "double", "else",
     "enum", "extern", "float", "for", "goto", "if", "int", "long", "register", "return", "short",
@@ -37,22 +35,12 @@ const TAKEN_IN_C: [&str; 44] = [
     "volatile", "while", "inline", "kill", "fork", "free", "environ", "start", "before", "asked",
     "failed", "index", "used", "status",
 ];
-/// Names that a variable of Python must not take: keywords, and what the file defines or uses.
-const TAKEN_IN_PYTHON: [&str; 75] = [
-    "and", "as", "assert", "async", "await", "break", "class", "continue", "def", "del", "elif",
-    "else", "except", "finally", "for", "from", "global", "if", "import", "in", "is", "lambda",
-    "nonlocal", "not", "or", "pass", "raise", "return", "try", "while", "with", "yield", "cuda",
-    "cudart", "nvml", "nvrtc", "cublas", "cufft", "nccl", "libc", "bytes", "bool", "dict", "int",
-    "float", "len", "list", "map", "max", "min", "open", "print", "range", "repr", "str", "type",
-    "zip", "case", "call", "show", "known", "expect", "load", "used", "start", "before", "cost",
-    "answers", "name", "result", "raised", "code", "os", "visible", "current",
-];
+/// Functions of both languages' files. A variable of Python has the label of a step and the name of a value, so it is no
+/// keyword, but it may be one of these.
+const FUNCTIONS: [&str; 4] = ["context_cost", "gpu_count", "uuid_of", "uuid_text"];
 
 impl Language {
-    /// Both.
-    pub const ALL: [Language; 2] = [Language::C, Language::Python];
-
-    /// The word on the command line.
+    /// The word by which Markdown knows it.
     pub fn name(self) -> &'static str {
         self.pick(["c", "python"])
     }
@@ -99,7 +87,11 @@ impl Language {
     }
 
     pub(super) fn variable(self, name: &str) -> String {
-        safe_identifier(name, self.pick([TAKEN_IN_C.as_slice(), &TAKEN_IN_PYTHON]))
+        let name = safe_identifier(name, &FUNCTIONS);
+        match self {
+            Language::C => safe_identifier(&name, &TAKEN_IN_C),
+            Language::Python => name,
+        }
     }
 
     /// A string. Text of JSON is one of Python too.
@@ -119,14 +111,6 @@ impl Language {
         match self {
             Language::C => visible(text).replace("*/", "* /").replace("/*", "/ *"),
             Language::Python => visible(text),
-        }
-    }
-
-    pub(super) fn number(self, number: &Number) -> String {
-        match number {
-            Number::Named(name, _) if self == Language::C => (*name).to_string(),
-            Number::Int(value) | Number::Named(_, value) => value.to_string(),
-            Number::Gpus => "gpu_count()".to_string(),
         }
     }
 
@@ -168,63 +152,6 @@ impl Language {
             _ if self == Language::Python => parts.join(" + "),
             _ => format!("format({}{uuids})", self.string_literal(&form)),
         }
-    }
-
-    /// A text as C calls take it.
-    pub(super) fn passed_text(self, pieces: &[TextPiece]) -> String {
-        match pieces {
-            _ if self == Language::C => self.text(pieces),
-            [] => "b\"\"".to_string(),
-            [TextPiece::Said(text)] => bytes_literal(text),
-            [TextPiece::Uuid(_)] => format!("{}.encode()", self.text(pieces)),
-            _ => format!("({}).encode()", self.text(pieces)),
-        }
-    }
-
-    pub(super) fn passed_number(self, value: &Number, param: &Param, c_type: &str) -> String {
-        let number = self.number(value);
-        let converted = match (self, param.kind, value) {
-            (Language::C, ..) if c_type.contains('*') => {
-                return format!("(void *)(uintptr_t){number}");
-            }
-            (Language::C, ParamKind::Bytes, Number::Int(bytes)) => return self.size(*bytes),
-            (Language::C, ..) => return number,
-            (_, ParamKind::Bytes, _) => "c_size_t",
-            (_, ParamKind::U64, _) => "c_ulonglong",
-            // What ctypes passes for a small number of Python.
-            (_, ParamKind::U32 | ParamKind::I32 | ParamKind::Constant(_) | ParamKind::Pid, _) => {
-                return number;
-            }
-            _ if c_type.contains('*') => "c_void_p",
-            _ if matches!(c_type, "int" | "unsigned int") => return number,
-            _ => "c_size_t",
-        };
-        format!("{converted}({number})")
-    }
-
-    /// What a variable of this C type begins as, or an array of so many.
-    pub(super) fn room(self, c_type: &str, count: Option<usize>) -> String {
-        let forms = match (c_type, count) {
-            ("char", Some(_)) => ["\"\"", "create_string_buffer($0)"],
-            (_, Some(_)) => ["{0}", "(c_ubyte * $0)()"],
-            (pointer, None) if pointer.ends_with('*') => ["NULL", "c_void_p()"],
-            ("int", None) => ["0", "c_int()"],
-            ("unsigned int", None) => ["0", "c_uint()"],
-            ("float", None) => ["0", "c_float()"],
-            ("size_t", None) => ["0", "c_size_t()"],
-            ("unsigned long long", None) => ["0", "c_ulonglong()"],
-            (_, None) => ["0", "c_void_p()"],
-        };
-        self.form(forms, &[&count.unwrap_or_default().to_string()])
-    }
-
-    /// The address of a variable of the type `own`, for a parameter of this C type.
-    pub(super) fn address(self, name: &str, own: &str, c_type: &str) -> String {
-        let is_same = c_type.replace(' ', "") == format!("{own}*").replace(' ', "");
-        self.form(
-            [if is_same { "&$0" } else { "(void *)&$0" }, "byref($0)"],
-            &[name],
-        )
     }
 
     pub(super) fn shows(self, gpus: &[u32]) -> String {
@@ -269,36 +196,11 @@ fn c_literal(text: &str) -> String {
     out
 }
 
-/// A Python literal of bytes: the text in UTF-8. Only ASCII may stand in one.
-pub(super) fn bytes_literal(text: &str) -> String {
-    let escaped = text.bytes().map(|byte| match byte {
-        b'"' | b'\\' => format!("\\{}", char::from(byte)),
-        b'\n' => "\\n".to_string(),
-        b' '..=b'~' => char::from(byte).to_string(),
-        _ => format!("\\x{byte:02x}"),
-    });
-    format!("b\"{}\"", escaped.collect::<String>())
-}
-
 pub(super) fn c_declaration(c_type: &str, name: &str) -> String {
     if c_type.ends_with('*') {
         format!("{c_type}{name}")
     } else {
         format!("{c_type} {name}")
-    }
-}
-
-/// What has the functions of a library in Python.
-pub(super) fn library_object(library: CallLibrary) -> &'static str {
-    match library {
-        CallLibrary::Driver => "cuda",
-        CallLibrary::Runtime => "cudart",
-        CallLibrary::Nvml => "nvml",
-        CallLibrary::Nvrtc => "nvrtc",
-        CallLibrary::Cublas => "cublas",
-        CallLibrary::Cufft => "cufft",
-        CallLibrary::Nccl => "nccl",
-        CallLibrary::Libc | CallLibrary::Harness => "ctypes.CDLL(None)",
     }
 }
 
@@ -334,26 +236,10 @@ mod tests {
             ("2nd", "_2nd"),
             ("a-b", "a_b"),
             ("memory", "memory"),
+            ("gpu-count", "gpu_count_"),
         ] {
             assert_eq!(Language::C.variable(name), variable);
         }
-        for (name, variable) in [
-            ("memory", "memory"),
-            ("range", "range_"),
-            ("answers", "answers_"),
-            ("in", "in_"),
-        ] {
-            assert_eq!(Language::Python.variable(name), variable);
-        }
-    }
-
-    #[test]
-    fn bytes_are_ascii_whatever_the_text_is() {
-        assert_eq!(
-            bytes_literal("CUDA_VISIBLE_DEVICES"),
-            "b\"CUDA_VISIBLE_DEVICES\""
-        );
-        // Python refuses `b"é"`, and reads `\u001b` in bytes as six characters.
-        assert_eq!(bytes_literal("é\u{1b}\"\\\n"), r#"b"\xc3\xa9\x1b\"\\\n""#);
+        assert_eq!(Language::Python.variable("gpu_count"), "gpu_count_");
     }
 }

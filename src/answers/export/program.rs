@@ -1,4 +1,4 @@
-//! What both languages need of a scenario: its trap and its control, step by step, with what is passed.
+//! A scenario prepared for either language: its trap and its control, step by step, with the arguments of calls.
 
 use std::collections::BTreeMap;
 
@@ -8,6 +8,7 @@ use cuda_pitfalls_calls::{
 
 use super::effect::{self, EffectQuestion, GrowthBound, Since};
 use super::error::ExportError;
+use super::language::Language;
 use cuda_pitfalls_core::catalogue;
 use cuda_pitfalls_core::python::{LINE, LINE_VALUE};
 use cuda_pitfalls_core::scenario::{Case, Gpus, Instance, Operand, Scalar, Scenario, Step};
@@ -44,8 +45,6 @@ pub(super) struct Sequence<'s> {
 pub(super) struct HandleVariable {
     pub(super) name: String,
     pub(super) c_type: String,
-    /// It is so many bytes, such as an IPC handle.
-    pub(super) is_block: bool,
 }
 
 #[derive(Debug)]
@@ -175,10 +174,17 @@ impl<'s> Reproducer<'s> {
         Ok(program)
     }
 
-    pub(super) fn is_of_lines(&self) -> bool {
-        self.cases
+    /// Returns the language of the scenario's steps, in which it is written.
+    pub fn language(&self) -> Language {
+        let has_lines = self
+            .cases
             .iter()
-            .any(|sequence| sequence.case.python.is_some())
+            .any(|sequence| sequence.case.python.is_some());
+        if has_lines {
+            Language::Python
+        } else {
+            Language::C
+        }
     }
 
     /// Every step of every case, those of threads and children too.
@@ -486,7 +492,7 @@ impl<'s> Sequence<'s> {
             )));
         };
         if call.library == CallLibrary::Harness {
-            return own(step);
+            return harness_step(step);
         }
         let arguments = (0..call.params.len())
             .map(|at| self.call_argument(call, at, step))
@@ -504,7 +510,6 @@ impl<'s> Sequence<'s> {
         let Some(param) = call.params.get(at) else {
             return Ok(Argument::Rest);
         };
-        let given = step.args.get(param.name);
         match param.kind {
             ParamKind::Fixed(_) if param.c_type.is_empty() => return Ok(Argument::Rest),
             ParamKind::Fixed(value) => return Ok(Argument::Number(Number::Int(value as i64))),
@@ -524,29 +529,39 @@ impl<'s> Sequence<'s> {
             }) => *z as i64,
             _ => 1,
         };
-        let Some(given) = given else {
-            return match (param.default, param.kind) {
-                (Some(x), ParamKind::Dim3) => Ok(Argument::Dim3(x, z)),
-                (
-                    Some(0),
-                    ParamKind::Handle(_) | ParamKind::Text | ParamKind::Arguments | ParamKind::Ptx,
-                ) => Ok(Argument::Handle(0)),
-                (Some(value), _) => Ok(Argument::Number(Number::Int(value))),
-                (None, _) => Err(ExportError(format!(
-                    "`{}` of {} is missing",
-                    param.name, call.name
-                ))),
-            };
-        };
+        match (step.args.get(param.name), param.default, param.kind) {
+            (Some(given), ..) => self.given_argument(param, given, z),
+            (None, Some(x), ParamKind::Dim3) => Ok(Argument::Dim3(x, z)),
+            (
+                None,
+                Some(0),
+                ParamKind::Handle(_) | ParamKind::Text | ParamKind::Arguments | ParamKind::Ptx,
+            ) => Ok(Argument::Handle(0)),
+            (None, Some(value), _) => Ok(Argument::Number(Number::Int(value))),
+            (None, None, _) => Err(ExportError(format!(
+                "`{}` of {} is missing",
+                param.name, call.name
+            ))),
+        }
+    }
+
+    /// Returns the argument that a step gives. `z` belongs to a `dim3`.
+    fn given_argument(
+        &self,
+        param: &Param,
+        given: &Scalar,
+        z: i64,
+    ) -> Result<Argument, ExportError> {
         Ok(match (param.kind, given) {
-            (ParamKind::Constant(of), Scalar::Text(name)) => {
-                let known = of.values.iter().find(|(known, _)| known == name);
-                match known {
+            (ParamKind::Constant(constants), Scalar::Text(name)) => {
+                match constants.values.iter().find(|(known, _)| known == name) {
                     Some((name, value)) => Argument::Number(Number::Named(name, *value)),
                     None => Argument::Number(number(given)?),
                 }
             }
-            (ParamKind::Handle(_), Scalar::Text(name)) => self.handle(name)?,
+            (ParamKind::Handle(_) | ParamKind::Block(..), Scalar::Text(name)) => {
+                self.handle(name)?
+            }
             (ParamKind::Pid, Scalar::Text(_)) => return Err(interleaved_error()),
             (ParamKind::Location, Scalar::Text(name)) if name == "host" => Argument::Location {
                 host: true,
@@ -561,7 +576,6 @@ impl<'s> Sequence<'s> {
                 template,
                 given: number(given)?,
             },
-            (ParamKind::Block(..), Scalar::Text(name)) => self.handle(name)?,
             (ParamKind::Text, given) => Argument::Text(parse_pieces(&given.to_string())?),
             (ParamKind::Ptx, Scalar::Text(name)) if catalogue::kernel(name).is_some() => {
                 Argument::Kernel(name.clone())
@@ -615,18 +629,16 @@ impl<'s> Sequence<'s> {
             } else {
                 c_type
             };
-            let is_block = matches!(param.kind, ParamKind::Out(Output::Blob(..)));
             self.variables.push(HandleVariable {
                 name: name.clone(),
                 c_type,
-                is_block,
             });
         }
     }
 }
 
 /// Actions of the worker that any program can do.
-fn own(step: &Step) -> Result<Doing<'_>, ExportError> {
+fn harness_step(step: &Step) -> Result<Doing<'_>, ExportError> {
     Ok(match step.call.as_str() {
         "mark" => Doing::Nothing("no call"),
         "dl_iterate_phdr" => Doing::Nothing("which libraries are loaded is not read here"),

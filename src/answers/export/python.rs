@@ -1,20 +1,22 @@
-//! A reproducer in Python: calls by ctypes, or the lines of a case of Python lines as they are.
+//! A reproducer in Python: the lines of a scenario's cases as they are, and what is asked between them.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
-use cuda_pitfalls_calls::Returns;
-
-use super::effect::Since;
+use super::call::status_asked;
+use super::case::two_languages_error;
+use super::condition::WrittenKind;
+use super::effect::{EffectQuestion, Questions, Since};
 use super::error::{Done, ExportError};
-use super::helpers::{fill_lines, is_used, used_helpers};
-use super::language::{Language, bytes_literal, library_object};
-use super::program::{Reproducer, safe_identifier};
+use super::helpers::{is_used, used_helpers};
+use super::language::Language;
+use super::lines::{indent_lines, last_expression};
+use super::program::{Argument, Doing, ExportStep, Number, Reproducer};
 use super::writer::CaseText;
 use cuda_pitfalls_core::text::escape::visible;
 
 /// What is imported from ctypes if something uses it.
-const OF_CTYPES: &str = "byref c_char_p c_float c_int c_size_t c_ubyte c_uint c_uint64 c_ulonglong c_void_p create_string_buffer";
+const OF_CTYPES: &str = "byref c_int c_ubyte c_uint c_ulonglong c_void_p create_string_buffer";
 
 /// Functions that stand in a file if something in it uses them.
 const HELPERS: &str = include_str!("helpers.py");
@@ -22,7 +24,7 @@ const HELPERS: &str = include_str!("helpers.py");
 pub(super) fn file(program: &Reproducer<'_>) -> Result<String, ExportError> {
     let mut cases = String::new();
     for sequence in &program.cases {
-        let mut case = CaseText::new(Language::Python, program, sequence);
+        let mut case = CaseText::new(program, sequence);
         case.python_case()?;
         cases.push_str(&case.text);
     }
@@ -52,17 +54,6 @@ pub(super) fn file(program: &Reproducer<'_>) -> Result<String, ExportError> {
         out.push('\n');
     }
     out.push_str(&helpers);
-    for (name, lines) in program.kernels_by_name() {
-        let (name, lines) = (
-            safe_identifier(name, &[]),
-            lines.map(|line| bytes_literal(&line)),
-        );
-        let _ = write!(
-            out,
-            "\nkernel_{name} = (\n{}\n)\n",
-            fill_lines(lines, 112, "\n")
-        );
-    }
     out.push_str(&body);
     // A case that there is not must not end with 0.
     out.push_str("case is None or sys.exit(77)  # there is no such case\n");
@@ -82,7 +73,7 @@ fn python_header(program: &Reproducer<'_>) -> String {
     let needs = if packages.is_empty() {
         String::new()
     } else {
-        format!(" It needs {}.", packages.join(", "))
+        format!("It needs {}. ", packages.join(", "))
     };
     let commands = Language::Python.run_commands(&program.stem).join(" && ");
     let lines = program
@@ -165,23 +156,6 @@ impl CaseText<'_> {
             "\nif case == {}:\n",
             Language::Python.string_literal(&sequence.case.name)
         );
-        if !program.is_of_lines() {
-            self.libraries();
-        }
-        for held in &sequence.variables {
-            let object = if held.is_block {
-                "Block64()"
-            } else {
-                "c_void_p()"
-            };
-            self.declare_variable(
-                &held.c_type,
-                &Language::Python.variable(&held.name),
-                "",
-                object,
-                "",
-            );
-        }
         if program.is_counted_since(Since::Start) && program.gpus_read() > 0 {
             self.line(&format!("start = [{}]", program.memory_readings()));
         }
@@ -196,31 +170,193 @@ impl CaseText<'_> {
         Ok(())
     }
 
-    fn libraries(&mut self) {
-        self.line("cuda = load(\"libcuda.so.1\")");
-        for (library, files) in self.program.libraries() {
-            let files: Vec<String> = files
-                .iter()
-                .map(|file| Language::Python.string_literal(file))
-                .collect();
-            let files = if files.is_empty() {
-                "*CUDART".to_string()
-            } else {
-                files.join(", ")
-            };
-            self.line(&format!("{} = load({files})", library_object(library)));
+    /// Writes a step that is done in Python alone, or otherwise than in C.
+    pub(super) fn python_step(
+        &mut self,
+        action: &ExportStep<'_>,
+        questions: Questions<'_>,
+    ) -> Done {
+        match &action.doing {
+            Doing::Line {
+                text,
+                value,
+                may_raise,
+            } => self.python_lines(action.label, text, *value, *may_raise, questions),
+            Doing::Thread(steps) => self.python_thread(steps),
+            Doing::Call { call, arguments } if status_asked(questions).is_none() => {
+                let Some(statement) = environment_statement(call.name, arguments) else {
+                    return Err(two_languages_error(action));
+                };
+                let remark = self.remark_comment(action);
+                self.write_statement(&statement, &remark);
+                Ok(())
+            }
+            _ => Err(two_languages_error(action)),
         }
-        for call in self
-            .program
-            .calls()
-            .iter()
-            .filter(|call| call.returns == Returns::Text)
-        {
-            self.line(&format!(
-                "{}.{}.restype = c_char_p",
-                library_object(call.library),
-                call.name
-            ));
+    }
+
+    /// Writes lines of a framework. Where one may raise, the case goes on behind it.
+    fn python_lines(
+        &mut self,
+        label: &str,
+        code: &str,
+        value: Option<&str>,
+        may_raise: bool,
+        questions: Questions<'_>,
+    ) -> Done {
+        let status = status_asked(questions);
+        let is_asked = questions.iter().any(|question| {
+            !matches!(
+                question,
+                EffectQuestion::Memory { .. } | EffectQuestion::Contexts { .. }
+            )
+        });
+        let is_tried = status.is_some() || may_raise || is_asked && value.is_none();
+        let lines = match value {
+            Some(_) => keep_last_value(code),
+            None => code.trim_end().to_string(),
+        };
+        if is_tried {
+            self.line("raised, message = \"OK\", None");
+            self.line("try:");
         }
+        let pad = "    ".repeat(self.pad + usize::from(is_tried));
+        let _ = writeln!(self.text, "{}", indent_lines(&lines, &pad));
+        if is_tried {
+            self.line("except Exception as error:");
+            self.line("    raised, message = type(error).__name__, str(error).split(\"\\n\")[0]");
+            self.line("    print(\"   \", raised, message)");
+        }
+        if let Some(name) = value {
+            if is_tried {
+                self.line("if raised == \"OK\":");
+            }
+            self.pad += usize::from(is_tried);
+            self.python_value(label, name, questions)?;
+            self.pad -= usize::from(is_tried);
+        }
+        self.python_message(questions)?;
+        if let Some((question, names)) = status {
+            let mut all = Vec::new();
+            for name in names {
+                all.push(format!(
+                    "raised == {}",
+                    Language::Python.string_literal(name)
+                ));
+            }
+            self.expect(question, &all.join(" or "));
+        }
+        Ok(())
+    }
+
+    /// Prints the value of the last line, and asks what is asked about it.
+    fn python_value(&mut self, label: &str, name: &str, questions: Questions<'_>) -> Done {
+        let shown = Language::Python.string_literal(&format!("    {name} ="));
+        self.line(&format!("print({shown}, seen)"));
+        if self.program.is_compared(label, name) {
+            let kept = Language::Python.variable(&format!("{label}_{name}"));
+            self.line(&format!("{kept} = known(seen)"));
+        }
+        self.ask_value(name, "known(seen)", WrittenKind::Number, questions)
+    }
+
+    /// Asks what is asked about the message of the exception.
+    fn python_message(&mut self, questions: Questions<'_>) -> Done {
+        let is_asked = questions.iter().any(|question| {
+            matches!(
+                question,
+                EffectQuestion::Value {
+                    name: "message",
+                    ..
+                }
+            )
+        });
+        if !is_asked {
+            return Ok(());
+        }
+        self.line("if message is not None:");
+        self.pad += 1;
+        self.ask_value("message", "message", WrittenKind::Number, questions)?;
+        self.pad -= 1;
+        Ok(())
+    }
+
+    fn python_thread(&mut self, steps: &[ExportStep<'_>]) -> Done {
+        self.line("def work():");
+        self.pad += 1;
+        let before = self.text.len();
+        self.steps(steps)?;
+        let own = self.text.get(before..).unwrap_or_default();
+        if own.lines().all(|line| line.trim_start().starts_with('#')) {
+            self.line("pass");
+        }
+        self.pad -= 1;
+        self.line("with ThreadPoolExecutor(1) as thread:");
+        self.line("    thread.submit(work).result()");
+        Ok(())
+    }
+
+    /// Waits for a child that asks so many questions.
+    pub(super) fn python_wait(&mut self, child: &str, count: usize) {
+        self.line(&format!("ended = os.waitpid({child}, 0)[1]"));
+        if count > 0 {
+            let answers =
+                format!("answers += [ended == 0] * ({count} if ended in (0, 1 << 8) else 0)");
+            self.line(&format!("{answers}  # it exited with 0 or 1"));
+        }
+    }
+}
+
+/// Returns the lines with the value of the last one in `seen`.
+fn keep_last_value(code: &str) -> String {
+    let (before, last) = last_expression(code);
+    let before = before.trim_end();
+    let gap = if before.trim().is_empty() { "" } else { "\n" };
+    format!("{before}{gap}seen = {}", last.trim())
+}
+
+/// Returns the statement for a call that changes the environment. The environment of Python is that of C.
+fn environment_statement(call: &str, arguments: &[Argument]) -> Option<String> {
+    Some(match (call, arguments) {
+        (
+            "setenv",
+            [
+                Argument::Text(name),
+                Argument::Text(value),
+                Argument::Number(Number::Int(0)),
+            ],
+        ) => {
+            let (name, value) = (Language::Python.text(name), Language::Python.text(value));
+            format!("os.environ.setdefault({name}, {value})")
+        }
+        ("setenv", [Argument::Text(name), Argument::Text(value), ..]) => {
+            let (name, value) = (Language::Python.text(name), Language::Python.text(value));
+            format!("os.environ[{name}] = {value}")
+        }
+        ("unsetenv", [Argument::Text(name)]) => {
+            format!("os.environ.pop({}, None)", Language::Python.text(name))
+        }
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::export::program::TextPiece;
+
+    #[test]
+    fn setenv_without_overwrite_keeps_the_variable() {
+        for (overwrite, statement) in [
+            (0, "os.environ.setdefault(\"A\", \"1\")"),
+            (1, "os.environ[\"A\"] = \"1\""),
+        ] {
+            let overwrite = Argument::Number(Number::Int(overwrite));
+            let [name, value] =
+                ["A", "1"].map(|text| Argument::Text(vec![TextPiece::Said(text.to_owned())]));
+            let written = environment_statement("setenv", &[name, value, overwrite]);
+            assert_eq!(written.as_deref(), Some(statement));
+        }
+        assert_eq!(environment_statement("getpid", &[]), None);
     }
 }

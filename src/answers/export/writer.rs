@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use super::effect::EffectQuestion;
 use super::language::{Language, c_declaration};
-use super::program::{Reproducer, Sequence};
+use super::program::{ExportStep, Reproducer, Sequence};
 
 pub(super) struct CaseText<'p> {
     pub(super) language: Language,
@@ -19,27 +19,21 @@ pub(super) struct CaseText<'p> {
     pub(super) before: String,
     /// The functions of its threads in C, and what they share with it, with their types.
     pub(super) functions: Vec<String>,
-    pub(super) of_file: BTreeMap<String, String>,
+    pub(super) shared: BTreeMap<String, String>,
 }
 
 impl<'p> CaseText<'p> {
-    pub(super) fn new(
-        language: Language,
-        program: &'p Reproducer<'p>,
-        sequence: &'p Sequence<'p>,
-    ) -> CaseText<'p> {
-        let (text, before, functions) = Default::default();
-        let (declared, of_file) = Default::default();
+    pub(super) fn new(program: &'p Reproducer<'p>, sequence: &'p Sequence<'p>) -> CaseText<'p> {
         CaseText {
-            language,
+            language: program.language(),
             program,
             sequence,
-            text,
+            text: String::new(),
             pad: 1,
-            declared,
-            before,
-            functions,
-            of_file,
+            declared: BTreeMap::new(),
+            before: String::new(),
+            functions: Vec::new(),
+            shared: BTreeMap::new(),
         }
     }
 
@@ -99,17 +93,12 @@ impl<'p> CaseText<'p> {
         }
     }
 
-    /// What stands behind a statement: the step's label, and names of numbers.
-    pub(super) fn said(&self, remark: Option<&str>, names: &[&str]) -> String {
-        let names = (!names.is_empty()).then(|| names.join(", "));
-        let parts: Vec<String> = remark.map(str::to_owned).into_iter().chain(names).collect();
-        if parts.is_empty() {
+    /// Returns the comment behind a statement, which has the step's label; empty if that says no more than the call.
+    pub(super) fn remark_comment(&self, action: &ExportStep<'_>) -> String {
+        let Some(remark) = action.remark() else {
             return String::new();
-        }
-        format!(
-            "{}{}",
-            self.language.pick([" ", "  "]),
-            self.language.comment_line(&parts.join(": "))
-        )
+        };
+        let gap = self.language.pick([" ", "  "]);
+        format!("{gap}{}", self.language.comment_line(remark))
     }
 }

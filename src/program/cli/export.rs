@@ -1,11 +1,11 @@
-//! `export`: a scenario as one file in C or Python.
+//! `export`: a scenario as one file, in the language of its steps.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use super::output::{CliError, Outcome, fail, fail_rendered, is_styled, print_text};
 use cuda_pitfalls_answers::exit::Exit;
-use cuda_pitfalls_answers::export::{Language, Offer, Reproducer, write_reproducer};
+use cuda_pitfalls_answers::export::{Reproducer, write_reproducer};
 use cuda_pitfalls_core::catalogue::{Selection, Unselected};
 use cuda_pitfalls_core::output::{EVERYBODY, check, replace};
 use cuda_pitfalls_core::scenario::{Instance, Scenario};
@@ -13,6 +13,7 @@ use cuda_pitfalls_core::text::escape::terminal;
 
 /// What the program that is written does.
 pub(super) const ENDS: &str = "\
+A question whose steps are calls is written in C, and one of Python lines in Python. \
 The file runs trap and control, each in a process of its own, and reads memory by NVML where the question is about it. \
 It exits 0 if the effect shows in the trap and not in the control, 1 if it does not show in the trap, \
 77 if that cannot be told: too few GPUs, a library that is missing, a step that was not reached.";
@@ -20,30 +21,14 @@ It exits 0 if the effect shows in the trap and not in the control, 1 if it does 
 #[derive(Debug, clap::Args)]
 pub(super) struct ExportArguments {
     /// A scenario, an instance of one (`NAME[mask=0,0]`), or the path of a file.
-    #[arg(required_unless_present = "list")]
-    name: Option<String>,
-    /// The language.
-    #[arg(long = "as", value_enum, required_unless_present = "list")]
-    language: Option<Language>,
+    name: String,
     /// Where to write it; stdout if this is left out.
     #[arg(long, value_name = "FILE", value_parser = crate::argument::file)]
     out: Option<PathBuf>,
-    /// List every scenario with the languages that it can be written in, or why it cannot.
-    #[arg(long, conflicts_with_all = ["language", "out"])]
-    list: bool,
 }
 
 pub(super) fn run_export(arguments: &ExportArguments) -> Outcome {
-    if arguments.list {
-        return list(arguments.name.as_slice());
-    }
-    let (Some(name), Some(language)) = (&arguments.name, arguments.language) else {
-        return Err(fail(
-            "export needs a NAME and `--as c` or `--as python`",
-            Exit::Usage,
-            false,
-        ));
-    };
+    let name = &arguments.name;
     let selection = select_scenarios(std::slice::from_ref(name))?;
     let all: Vec<(&Scenario, &Instance)> = selection.instances().collect();
     let Some((scenario, instance)) = all.first() else {
@@ -56,8 +41,8 @@ pub(super) fn run_export(arguments: &ExportArguments) -> Outcome {
         );
         return Err(fail(why, Exit::Usage, false));
     }
-    let text = written(scenario, instance, language, arguments)
-        .map_err(|why| fail(why, Exit::Usage, false))?;
+    let text =
+        written(scenario, instance, arguments).map_err(|why| fail(why, Exit::Usage, false))?;
     if all.len() > 1 {
         let others: Vec<&str> = all
             .iter()
@@ -85,20 +70,12 @@ pub(super) fn run_export(arguments: &ExportArguments) -> Outcome {
 fn written(
     scenario: &Scenario,
     instance: &Instance,
-    language: Language,
     arguments: &ExportArguments,
 ) -> Result<String, CliError> {
     let stem = arguments.out.as_deref().and_then(file_stem);
     let program = Reproducer::new(scenario, instance, stem.as_deref().unwrap_or("reproducer"));
-    let written = program.and_then(|program| write_reproducer(&program, language));
-    written.map_err(|refusal| {
-        format!(
-            "{} cannot be written as {}: {refusal}",
-            instance.name,
-            language.name()
-        )
-        .into()
-    })
+    let written = program.and_then(|program| write_reproducer(&program));
+    written.map_err(|refusal| format!("{} cannot be written: {refusal}", instance.name).into())
 }
 
 /// The name of a file without its suffix; `None` if it has characters that a shell or a comment interprets.
@@ -132,13 +109,4 @@ fn write(path: &Path, text: &str) -> Outcome {
 fn select_scenarios(selectors: &[String]) -> Result<Selection, Exit> {
     let selection = Selection::new(selectors, &[], Unselected::All);
     selection.map_err(|error| fail_rendered(&error.render(is_styled()), Exit::Usage, false))
-}
-
-fn list(selectors: &[String]) -> Outcome {
-    let selection = select_scenarios(selectors)?;
-    let offers: Vec<Offer> = selection
-        .instances()
-        .map(|(scenario, instance)| Offer::new(scenario, instance))
-        .collect();
-    Ok(print_text(&Offer::table(&offers)))
 }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use crate::cli::output::{fail, print_text};
 use cuda_pitfalls_answers::exit::Exit;
-use cuda_pitfalls_answers::export::{Language, Reproducer, write_reproducer};
+use cuda_pitfalls_answers::export::{Reproducer, write_reproducer};
 use cuda_pitfalls_core::output;
 use cuda_pitfalls_core::scenario::{Instance, Scenario};
 use cuda_pitfalls_core::text::redact::Redactor;
@@ -65,33 +65,32 @@ pub(super) fn write(arguments: &BundleArguments, stem: &str, entries: &[ArchiveF
     }
 }
 
-/// Adds the reproducers of an instance, in the languages that it can be written in.
-pub(super) fn attach_reproducers(
+/// Adds the reproducer of an instance, if it can be written.
+pub(super) fn attach_reproducer(
     scenario: &Scenario,
     instance: &Instance,
     entries: &mut Vec<ArchiveFile>,
     attached: &mut Vec<Attached>,
 ) {
     let stem = instance_stem(&instance.name);
-    for language in [Language::Python, Language::C] {
-        let program = Reproducer::new(scenario, instance, &stem);
-        let Ok(text) = program.and_then(|program| write_reproducer(&program, language)) else {
-            continue;
-        };
-        let file = format!("{stem}.{}", language.extension());
-        entries.push(ArchiveFile {
-            name: file.clone(),
-            text: text.clone(),
-        });
-        let commands = language.run_commands(&stem);
-        attached.push(Attached {
-            instance: instance.name.clone(),
-            file,
-            commands,
-            language: language.name(),
-            text,
-        });
-    }
+    let Ok(program) = Reproducer::new(scenario, instance, &stem) else {
+        return;
+    };
+    let Ok(text) = write_reproducer(&program) else {
+        return;
+    };
+    let language = program.language();
+    let file = format!("{stem}.{}", language.extension());
+    entries.push(ArchiveFile {
+        name: file.clone(),
+        text: text.clone(),
+    });
+    attached.push(Attached {
+        file,
+        commands: language.run_commands(&stem),
+        language: language.name(),
+        text,
+    });
 }
 
 /// The last part of an instance's name, as a file name; `scenario` if the name is empty.

@@ -1,7 +1,7 @@
 //! A bundle of a report: the scenario files, reproducers, the report reduced to what it is about, and the text.
 
 use super::archive::{
-    ArchiveFile, BundleArguments, attach_reproducers, host_redactor, instance_stem, write,
+    ArchiveFile, BundleArguments, attach_reproducer, host_redactor, instance_stem, write,
 };
 use crate::cli::output::{Outcome, fail};
 use cuda_pitfalls_answers::exit::Exit;
@@ -119,7 +119,7 @@ fn redact_report(report: &StoredReport) -> Result<StoredReport, serde_json::Erro
     })
 }
 
-/// The scenario files, and a reproducer in each language that they can be written in.
+/// The scenario files, and the reproducers of those that can be written.
 fn add_sources(report: &ReportView<'_>, entries: &mut Vec<ArchiveFile>) -> Vec<Attached> {
     let mut attached = Vec::new();
     let mut told: Vec<&str> = Vec::new();
@@ -153,7 +153,7 @@ fn add_sources(report: &ReportView<'_>, entries: &mut Vec<ArchiveFile>) -> Vec<A
             continue;
         }
         told.push(one.name);
-        attach_reproducers(scenario, instance, entries, &mut attached);
+        attach_reproducer(scenario, instance, entries, &mut attached);
     }
     attached
 }
