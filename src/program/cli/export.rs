@@ -11,18 +11,18 @@ use cuda_pitfalls_core::output::{EVERYBODY, check, replace};
 use cuda_pitfalls_core::scenario::{Instance, Scenario};
 use cuda_pitfalls_core::text::escape::terminal;
 
-/// What the program that is written does.
+/// What the exported program does.
 pub(super) const ENDS: &str = "\
-A question whose steps are calls is written in C, and one of Python lines in Python. \
-The file runs trap and control, each in a process of its own, and reads memory by NVML where the question is about it. \
-It exits 0 if the effect shows in the trap and not in the control, 1 if it does not show in the trap, \
-77 if that cannot be told: too few GPUs, a library that is missing, a step that was not reached.";
+Calls are exported as C, Python lines as Python. The program runs trap and control in separate processes, and reads \
+memory through NVML where the scenario is about memory. It exits with 0 if the effect occurs in the trap and not in \
+the control, with 1 if it does not occur in the trap, and with 77 if this cannot be determined: too few GPUs, a \
+missing library, or a step that was not reached.";
 
 #[derive(Debug, clap::Args)]
 pub(super) struct ExportArguments {
     /// A scenario, an instance of one (`NAME[mask=0,0]`), or the path of a file.
     name: String,
-    /// Where to write it; stdout if this is left out.
+    /// Output file [default: stdout].
     #[arg(long, value_name = "FILE", value_parser = crate::argument::file)]
     out: Option<PathBuf>,
 }
