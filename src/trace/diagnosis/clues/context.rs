@@ -38,7 +38,7 @@ fn context_clue<'a>(
     let is_elsewhere = before.iter().any(|other| other.created.gpu != created.gpu);
     let last = before.last();
     let pinned = pinned_next(program, life);
-    let mut clue = about("context-created", life.event, created)?
+    let mut clue = about("context-made", life.event, created)?
         .with("gpu", gpu_name(trace, created.gpu.as_deref()))
         .with("elsewhere", is_elsewhere)
         .with("only", program.gpus().len() == 1)
