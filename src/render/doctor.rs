@@ -129,7 +129,7 @@ pub(crate) fn cause_texts(examination: &Examination, diagnosed: &Diagnosed) -> V
     let mut causes: Vec<(String, String)> = Vec::new();
     for reasoned in &diagnosed.causes {
         if reasoned.sureness < Sureness::Next {
-            let (_, workaround) = trouble_in_words(&reasoned.cause, place);
+            let workaround = trouble_workaround(&reasoned.cause, place);
             causes.push((in_words(reasoned, place), workaround));
         }
     }
@@ -231,7 +231,7 @@ fn failed_in_words(failure: &StartFailure) -> String {
 
 /// A cause, with what says that it is one.
 fn in_words(reasoned: &Reasoned, place: &HostState) -> String {
-    let (what, _) = trouble_in_words(&reasoned.cause, place);
+    let what = trouble_sentence(&reasoned.cause, place);
     match (reasoned.sureness, &reasoned.cause) {
         (Sureness::Proved, _) => format!("{what} Proved here: without it CUDA gets further."),
         (Sureness::Measured, Trouble::File { .. } | Trouble::SystemCall { .. }) => {
@@ -241,108 +241,100 @@ fn in_words(reasoned: &Reasoned, place: &HostState) -> String {
     }
 }
 
-/// A cause in a sentence, and what to do about it.
-fn trouble_in_words(cause: &Trouble, place: &HostState) -> (String, String) {
-    let (what, workaround): (String, &str) = match cause {
+/// A cause in a sentence.
+fn trouble_sentence(cause: &Trouble, place: &HostState) -> String {
+    match cause {
         Trouble::Environment { change, value } => {
-            return changed_in_words(change, value.as_deref().unwrap_or_default());
+            environment_sentence(change, value.as_deref().unwrap_or_default())
         }
-        Trouble::File { path, error, mode, owner } => {
-            let owned = match (mode, owner) {
-                (Some(mode), Some((user, group))) => format!("; its mode is {mode:o}, its owner {user}:{group}"),
-                _ => String::new(),
-            };
-            let what = match error.as_str() {
-                "ENOENT" => format!("{path} is not there (ENOENT)."),
-                "EMFILE" => format!("{path} cannot be opened: this process may open no more files (EMFILE)."),
-                "hang" => format!("{path} cannot be opened: that does not return."),
-                _ => format!("{path} is refused to user {} ({error}{owned}).", place.uid),
-            };
-            return (what, file_workaround(path, error, place.container.is_some()));
+        Trouble::File { path, error, mode, owner } => match error.as_str() {
+            "ENOENT" => format!("{path} is not there (ENOENT)."),
+            "EMFILE" => format!("{path} cannot be opened: this process may open no more files (EMFILE)."),
+            "hang" => format!("{path} cannot be opened: that does not return."),
+            _ => {
+                let owned = match (mode, owner) {
+                    (Some(mode), Some((user, group))) => format!("; its mode is {mode:o}, its owner {user}:{group}"),
+                    _ => String::new(),
+                };
+                format!("{path} is refused to user {} ({error}{owned}).", place.uid)
+            }
+        },
+        Trouble::NotTheDevice { path, device: Some((major, minor)) } => {
+            format!("{path} is there and is not NVIDIA's device: its number is {major}:{minor}.")
         }
-        Trouble::NotTheDevice { path, device } => {
-            let what = match device {
-                Some((major, minor)) => {
-                    format!("{path} is there and is not NVIDIA's device: its number is {major}:{minor}.")
-                }
-                None => format!("{path} is there and is no device."),
-            };
-            let anew = "with the number in /proc/devices (`nvidia-modprobe`), or give the real one.";
-            return (what, format!("make {path} anew {anew}"));
-        }
-        Trouble::NoModule => (
+        Trouble::NotTheDevice { path, device: None } => format!("{path} is there and is no device."),
+        Trouble::NoModule => {
             "The kernel's driver is not loaded, or cannot be seen from here: there is no /proc/driver/nvidia/version."
-                .to_string(),
-            place_workaround(
-                place,
-                "start the container with NVIDIA's runtime (`--gpus all`), on a host with a driver.",
-                "install the driver, or `modprobe nvidia`; `dmesg` says why it fails.",
-            ),
-        ),
-        Trouble::NoGpu => ("There is no NVIDIA GPU on the PCI bus.".to_string(), "ask on a machine with a GPU."),
-        Trouble::NoLibrary { library, .. } => {
-            let name = match library {
-                Started::Driver => "libcuda.so.1",
-                Started::Nvml => "libnvidia-ml.so.1",
-            };
-            let workaround = place_workaround(
-                place,
-                "start the container with NVIDIA's runtime, with NVIDIA_DRIVER_CAPABILITIES=compute,utility.",
-                "install the driver's libraries, or add their folder to the loader's.",
-            );
-            (format!("{name} is on none of the loader's paths."), workaround)
+                .to_string()
         }
-        Trouble::OtherVersion { path, version, module } => (
-            format!("{path} is of version {version}; the kernel's driver is {module}."),
-            match path.contains("compat") {
-                true => {
-                    "take the compatibility package out of the loader's path, or use one that is newer than the driver."
-                }
-                false => "use the libraries of the kernel's driver; after an update, load its modules anew or reboot.",
-            },
-        ),
-        Trouble::Stub { path } => (
-            format!("{path} is a stub: it exists to link programs, and starts nothing."),
-            "take the folder `stubs` out of LD_LIBRARY_PATH at run time.",
-        ),
-        Trouble::SystemCall { call, error } => (
-            format!("The system call {call} is refused to user {} ({error}).", place.uid),
-            place_workaround(
-                place,
-                "allow it in the container's seccomp profile; `--security-opt seccomp=unconfined` shows whether that \
-                 is all. docs/refused.md has the profile that is needed.",
-                "allow it in the sandbox or in the service's SystemCallFilter=; docs/refused.md has all that are \
-                 needed.",
-            ),
-        ),
-        Trouble::Exclusive { gpu, mode, pids } => (
-            format!("{gpu} is in the compute mode {mode}{}.", pids_in_words(pids)),
-            "end the process that has it, or `nvidia-smi -c DEFAULT` as root.",
-        ),
+        Trouble::NoGpu => "There is no NVIDIA GPU on the PCI bus.".to_string(),
+        Trouble::NoLibrary { library: Started::Driver, .. } => {
+            "libcuda.so.1 is on none of the loader's paths.".to_string()
+        }
+        Trouble::NoLibrary { library: Started::Nvml, .. } => {
+            "libnvidia-ml.so.1 is on none of the loader's paths.".to_string()
+        }
+        Trouble::OtherVersion { path, version, module } => {
+            format!("{path} is of version {version}; the kernel's driver is {module}.")
+        }
+        Trouble::Stub { path } => format!("{path} is a stub: it exists to link programs, and starts nothing."),
+        Trouble::SystemCall { call, error } => {
+            format!("The system call {call} is refused to user {} ({error}).", place.uid)
+        }
+        Trouble::Exclusive { gpu, mode, pids } => {
+            format!("{gpu} is in the compute mode {mode}{}.", pids_in_words(pids))
+        }
         Trouble::Full { gpu, free_bytes, pids } => {
-            let free = format!("{} free{}", units::bytes(*free_bytes), pids_in_words(pids));
-            let workaround = "end what has it, or choose another GPU by CUDA_VISIBLE_DEVICES.";
-            (format!("{gpu} has {free}; a context needs more."), workaround)
+            let free = units::bytes(*free_bytes);
+            format!("{gpu} has {free} free{}; a context needs more.", pids_in_words(pids))
         }
-        Trouble::Mig { gpu } => (
-            format!("{gpu} is divided by MIG, and no instance is seen here."),
-            "make instances (`nvidia-smi mig`), and name one by its UUID.",
-        ),
-    };
-    (what, workaround.to_string())
+        Trouble::Mig { gpu } => format!("{gpu} is divided by MIG, and no instance is seen here."),
+    }
 }
 
-/// What to do about a cause: in a container, or outside of one.
-fn place_workaround(
-    place: &HostState,
-    inside: &'static str,
-    outside: &'static str,
-) -> &'static str {
-    if place.container.is_some() {
-        inside
-    } else {
-        outside
-    }
+/// What to do about a cause.
+fn trouble_workaround(cause: &Trouble, place: &HostState) -> String {
+    let is_in_container = place.container.is_some();
+    let workaround = match cause {
+        Trouble::Environment { change, .. } => return environment_workaround(change),
+        Trouble::File { path, error, .. } => return file_workaround(path, error, is_in_container),
+        Trouble::NotTheDevice { path, .. } => {
+            return format!(
+                "make {path} anew with the number in /proc/devices (`nvidia-modprobe`), or give the real one."
+            );
+        }
+        Trouble::NoModule if is_in_container => {
+            "start the container with NVIDIA's runtime (`--gpus all`), on a host with a driver."
+        }
+        Trouble::NoModule => "install the driver, or `modprobe nvidia`; `dmesg` says why it fails.",
+        Trouble::NoGpu => "ask on a machine with a GPU.",
+        Trouble::NoLibrary { .. } if is_in_container => {
+            "start the container with NVIDIA's runtime, with NVIDIA_DRIVER_CAPABILITIES=compute,utility."
+        }
+        Trouble::NoLibrary { .. } => {
+            "install the driver's libraries, or add their folder to the loader's."
+        }
+        Trouble::OtherVersion { path, .. } if path.contains("compat") => {
+            "take the compatibility package out of the loader's path, or use one that is newer than the driver."
+        }
+        Trouble::OtherVersion { .. } => {
+            "use the libraries of the kernel's driver; after an update, load its modules anew or reboot."
+        }
+        Trouble::Stub { .. } => "take the folder `stubs` out of LD_LIBRARY_PATH at run time.",
+        Trouble::SystemCall { .. } if is_in_container => {
+            "allow it in the container's seccomp profile; `--security-opt seccomp=unconfined` shows whether that \
+             is all. docs/refused.md has the profile that is needed."
+        }
+        Trouble::SystemCall { .. } => {
+            "allow it in the sandbox or in the service's SystemCallFilter=; docs/refused.md has all that are needed."
+        }
+        Trouble::Exclusive { .. } => {
+            "end the process that has it, or `nvidia-smi -c DEFAULT` as root."
+        }
+        Trouble::Full { .. } => "end what has it, or choose another GPU by CUDA_VISIBLE_DEVICES.",
+        Trouble::Mig { .. } => "make instances (`nvidia-smi mig`), and name one by its UUID.",
+    };
+    workaround.to_string()
 }
 
 fn pids_in_words(pids: &[u32]) -> String {
@@ -353,37 +345,40 @@ fn pids_in_words(pids: &[u32]) -> String {
     }
 }
 
-/// What of the environment is a cause, and what to do about it.
-fn changed_in_words(change: &StartChange, value: &str) -> (String, String) {
+/// What of the environment is a cause.
+fn environment_sentence(change: &StartChange, value: &str) -> String {
     match change {
-        StartChange::Without { variable } => {
-            let workaround = match variable.as_str() {
-                "CUDA_VISIBLE_DEVICES" => {
-                    "unset it, or name GPUs that `nvidia-smi -L` lists here; a number counts the \
-                                           GPUs of this place."
-                        .to_string()
-                }
-                _ => format!("unset {variable}, or correct it."),
-            };
-            (format!("{variable} is set to \"{value}\"."), workaround)
+        StartChange::Without { variable } => format!("{variable} is set to \"{value}\"."),
+        StartChange::WithoutMps { folder } => {
+            format!("MPS is looked for in {folder}, where a control pipe is, and does not work.")
         }
-        StartChange::WithoutMps { folder } => (
-            format!("MPS is looked for in {folder}, where a control pipe is, and does not work."),
+        StartChange::WithoutFolder { folder } => {
+            format!("LD_LIBRARY_PATH has {folder}, which has another libcuda.")
+        }
+        StartChange::Raised { limit, was } => format!("{limit} is {was}, which is too low."),
+        StartChange::Bare => {
+            "Several variables together, each set for CUDA or the loader.".to_string()
+        }
+    }
+}
+
+/// What to do about the environment.
+fn environment_workaround(change: &StartChange) -> String {
+    match change {
+        StartChange::Without { variable } if variable == "CUDA_VISIBLE_DEVICES" => {
+            "unset it, or name GPUs that `nvidia-smi -L` lists here; a number counts the GPUs of this place."
+                .to_string()
+        }
+        StartChange::Without { variable } => format!("unset {variable}, or correct it."),
+        StartChange::WithoutMps { .. } => {
             "start its daemon (`nvidia-cuda-mps-control -d`), or set CUDA_MPS_PIPE_DIRECTORY to an empty folder."
-                .to_string(),
-        ),
-        StartChange::WithoutFolder { folder } => (
-            format!("LD_LIBRARY_PATH has {folder}, which has another libcuda."),
-            format!("take {folder} out of LD_LIBRARY_PATH."),
-        ),
-        StartChange::Raised { limit, was } => (
-            format!("{limit} is {was}, which is too low."),
-            format!("raise {limit} (`ulimit`, or the limits of the service or the job)."),
-        ),
-        StartChange::Bare => (
-            "Several variables together, each set for CUDA or the loader.".to_string(),
-            "start with none of them, and add them one by one.".to_string(),
-        ),
+                .to_string()
+        }
+        StartChange::WithoutFolder { folder } => format!("take {folder} out of LD_LIBRARY_PATH."),
+        StartChange::Raised { limit, .. } => {
+            format!("raise {limit} (`ulimit`, or the limits of the service or the job).")
+        }
+        StartChange::Bare => "start with none of them, and add them one by one.".to_string(),
     }
 }
 
@@ -418,7 +413,7 @@ fn hidden_in_words(hidden: &HiddenGpu, place: &HostState) -> String {
     let gpu = hidden.uuid.clone().unwrap_or_else(|| "a GPU".to_string());
     let file = format!("/dev/nvidia{}", hidden.device_minor);
     let by = match &hidden.by {
-        Some(cause) => trouble_in_words(cause, place).0,
+        Some(cause) => trouble_sentence(cause, place),
         None => "It is not known why.".to_string(),
     };
     format!("{gpu} ({file}): {by}")

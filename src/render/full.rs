@@ -1,8 +1,6 @@
 //! All of a report as text, as `run --verbose` prints it: a block per scenario as it is answered, between the head and
 //! the end of the short form, [`super::answer`].
 
-use std::fmt::Write as _;
-
 use cuda_pitfalls_core::report::{ReportView, ScenarioView};
 
 use super::answer::{self, RunEnding};
@@ -24,51 +22,19 @@ pub fn report(report: &ReportView<'_>, width: usize) -> String {
 
 /// One scenario's block: the verdict, a line per case, and why if it needs saying.
 pub fn scenario(report: &ScenarioView<'_>, width: usize, style: Style) -> String {
-    let standing = Standing::new(report.verdict);
-    let name = terminal(report.name);
-    let mut out = String::new();
-    let mut line = vec![facts::verdict(report.verdict)];
-    // The reason of a verdict that concludes nothing says more than that there is no expectation.
-    if report.verdict.kind.is_conclusive() || standing == Standing::Unexpected {
-        line.push(facts::expectation_words(report.verdict));
-    }
-    let words = line.join(", ");
-    let libcudart = facts::libcudart(report)
-        .map(|words| format!("  {}", terminal(&words)))
-        .unwrap_or_default();
-    let verdict = format!(
-        "{}{libcudart}",
-        style.paint_words(standing.ansi_color(), &words)
-    );
-    let mark = style.paint_words(standing.ansi_color(), standing.mark());
-    let [name_length, beside] =
-        [name.clone(), format!("  {words}{libcudart}")].map(|text| text.chars().count());
-    // Verdicts stand in a column where names allow it, then beside the name, then below.
-    if 2 + name_length.max(NAME) + beside <= width {
-        let _ = writeln!(out, "{mark} {name:NAME$}  {verdict}");
-    } else if 2 + name_length + beside <= width {
-        let _ = writeln!(out, "{mark} {name}  {verdict}");
-    } else {
-        out.push_str(&sentence(&format!("{mark} "), report.name, width));
-        let _ = writeln!(out, "    {verdict}");
-    }
-    let longest = report
+    let mut out = verdict_line(report, width, style);
+    let lengths = report
         .cases
         .iter()
-        .map(|case| terminal(case.name).chars().count())
-        .max()
-        .unwrap_or(0)
-        .min(24);
+        .map(|case| terminal(case.name).chars().count());
+    let longest = lengths.max().unwrap_or(0).min(24);
     for case in &report.cases {
-        let head = format!(
-            "    {:longest$}  {:>5}  ",
-            terminal(case.name),
-            facts::outcome_frequency(case)
-        );
-        let facts: Vec<String> = facts::case_line(report, case)
-            .iter()
-            .map(|fact| terminal(fact))
-            .collect();
+        let frequency = facts::outcome_frequency(case);
+        let head = format!("    {:longest$}  {frequency:>5}  ", terminal(case.name));
+        let mut facts = facts::case_line(report, case);
+        for fact in &mut facts {
+            *fact = terminal(fact);
+        }
         out.push_str(&wrap_parts(&head, &facts, " · ", width));
         let plan = report.plan.as_ref().and_then(|plan| plan.case(case.name));
         for line in lines::case_program(plan, case).unwrap_or_default() {
@@ -84,6 +50,33 @@ pub fn scenario(report: &ScenarioView<'_>, width: usize, style: Style) -> String
         out.push_str(&sentence("    because: ", &report.verdict.detail, width));
     }
     out
+}
+
+/// The line with the name and the verdict, in two lines where it does not fit.
+fn verdict_line(report: &ScenarioView<'_>, width: usize, style: Style) -> String {
+    let standing = Standing::new(report.verdict);
+    let mut words = facts::verdict(report.verdict);
+    // The reason of a verdict that concludes nothing says more than that there is no expectation.
+    if report.verdict.kind.is_conclusive() || standing == Standing::Unexpected {
+        words = format!("{words}, {}", facts::expectation_words(report.verdict));
+    }
+    let libcudart = match facts::libcudart(report) {
+        Some(version) => format!("  {}", terminal(&version)),
+        None => String::new(),
+    };
+    let name = terminal(report.name);
+    let name_length = name.chars().count();
+    let beside = 2 + words.chars().count() + libcudart.chars().count();
+    let verdict = style.paint_words(standing.ansi_color(), &words) + &libcudart;
+    let mark = style.paint_words(standing.ansi_color(), standing.mark());
+    // Verdicts stand in a column where names allow it, then beside the name, then below.
+    if 2 + name_length.max(NAME) + beside <= width {
+        format!("{mark} {name:NAME$}  {verdict}\n")
+    } else if 2 + name_length + beside <= width {
+        format!("{mark} {name}  {verdict}\n")
+    } else {
+        sentence(&format!("{mark} "), report.name, width) + &format!("    {verdict}\n")
+    }
 }
 
 /// The column in which verdicts stand, unless a name is longer.

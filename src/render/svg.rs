@@ -48,106 +48,150 @@ const CHARACTER: f64 = 8.0;
 
 /// The chart as one `<figure>`. Texts are HTML beside the drawing, so that they are legible at every width.
 pub fn draw_chart(chart: &Chart) -> String {
-    let drawn: Vec<&ChartLine> = chart.areas.iter().chain(&chart.lines).collect();
-    let values = drawn
-        .iter()
-        .flat_map(|line| &line.points)
-        .map(|(_, bytes)| *bytes);
-    let (low, high) = values.fold((0, chart.reach), |(low, high), value| {
-        (low.min(value), high.max(value))
-    });
-    let stamps = drawn.iter().flat_map(|line| &line.points).map(|(t, _)| *t);
-    let axis = Axis::new(
-        chart.span_ns,
-        stamps.chain(chart.marks.iter().map(|(t, _)| *t)),
-    );
-    let x = |t: u64| WIDTH * axis.axis_position(t);
-    let y = |bytes: i64| {
-        HEIGHT - HEIGHT * part_ratio(bytes as f64 - low as f64, high as f64 - low as f64)
-    };
-    let mut levels = vec![low, 0, high];
-    levels.sort_unstable();
-    levels.dedup();
+    let scaled = ScaledChart::new(chart);
     let mut out = format!(
         "<figure class=\"chart\" role=\"img\" aria-label=\"{}\">\n",
         escape_html(&chart.title)
     );
-    write_marks(&mut out, chart, x);
-    out.push_str("<div class=\"levels\">");
-    for level in &levels {
-        // What lies upon each other is no change.
-        let size = if chart.areas.is_empty() {
-            units::format_delta(*level)
-        } else {
-            units::bytes(level.unsigned_abs())
-        };
-        let _ = write!(out, "<span style=\"top:{:.1}%\">{size}</span>", y(*level));
-    }
+    write_marks(&mut out, chart, |t| scaled.x(t));
+    scaled.write_levels(&mut out);
+    scaled.write_drawing(&mut out);
+    let left_out = match scaled.axis.left_out() {
+        Some(words) => format!("<span>left out: {words}</span>"),
+        None => String::new(),
+    };
+    let took = units::format_duration(chart.span_ns.1.saturating_sub(chart.span_ns.0));
     let _ = writeln!(
         out,
-        "</div>\n<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" preserveAspectRatio=\"none\" aria-hidden=\"true\">"
+        "<div class=\"span\"><span>0</span>{left_out}<span>{took}</span></div>\n</figure>"
     );
-    for level in levels {
-        let _ = writeln!(
-            out,
-            "<path class=\"axis\" d=\"M0 {0:.1}H{WIDTH}\"/>",
-            y(level)
-        );
-    }
-    for (t, _) in &chart.marks {
-        let _ = writeln!(out, "<path class=\"mark\" d=\"M{:.1} 0V{HEIGHT}\"/>", x(*t));
-    }
-    for (start, end) in &axis.cuts {
-        let _ = writeln!(
-            out,
-            "<path class=\"cut\" d=\"M{:.1} 0H{:.1}V{HEIGHT}H{0:.1}Z\"/>",
-            x(*start),
-            x(*end)
-        );
-    }
-    // Each area covers the lower part of those above it.
-    for area in chart.areas.iter().rev() {
-        let first = area.points.first().map_or(0.0, |(t, _)| x(*t).round());
-        let _ = writeln!(
-            out,
-            "<path class=\"area g{}\" d=\"{}V{:.1}H{first}Z\"><title>{}</title></path>",
-            area.colour % 8,
-            steps(&area.points, chart.span_ns, x, y),
-            y(0),
-            escape_html(&area.name)
-        );
-    }
+    let mut keys = String::new();
     for line in &chart.lines {
+        keys += &color_key(line, "", "M0 4H24");
+    }
+    for area in chart.areas.iter().rev() {
+        keys += &color_key(area, "area ", "M0 0H24V8H0Z");
+    }
+    out + &element("p", "dim", &keys)
+}
+
+/// A chart with the scales of its axes.
+struct ScaledChart<'c> {
+    chart: &'c Chart,
+    axis: Axis,
+    /// The ends of the memory axis, in bytes.
+    low: i64,
+    high: i64,
+}
+
+impl<'c> ScaledChart<'c> {
+    fn new(chart: &'c Chart) -> ScaledChart<'c> {
+        let (mut low, mut high) = (0, chart.reach);
+        let mut stamps: Vec<u64> = chart.marks.iter().map(|(t, _)| *t).collect();
+        for (t, bytes) in chart
+            .areas
+            .iter()
+            .chain(&chart.lines)
+            .flat_map(|line| &line.points)
+        {
+            (low, high) = (low.min(*bytes), high.max(*bytes));
+            stamps.push(*t);
+        }
+        let axis = Axis::new(chart.span_ns, stamps.into_iter());
+        ScaledChart {
+            chart,
+            axis,
+            low,
+            high,
+        }
+    }
+
+    fn x(&self, t: u64) -> f64 {
+        WIDTH * self.axis.axis_position(t)
+    }
+
+    fn y(&self, bytes: i64) -> f64 {
+        let low = self.low as f64;
+        HEIGHT - HEIGHT * part_ratio(bytes as f64 - low, self.high as f64 - low)
+    }
+
+    /// The amounts of memory that have a line of their own, from the lowest up.
+    fn levels(&self) -> Vec<i64> {
+        let mut levels = vec![self.low, 0, self.high];
+        levels.sort_unstable();
+        levels.dedup();
+        levels
+    }
+
+    fn write_levels(&self, out: &mut String) {
+        out.push_str("<div class=\"levels\">");
+        for level in self.levels() {
+            // The total of areas is not a change.
+            let size = if self.chart.areas.is_empty() {
+                units::format_delta(level)
+            } else {
+                units::bytes(level.unsigned_abs())
+            };
+            let top = self.y(level);
+            let _ = write!(out, "<span style=\"top:{top:.1}%\">{size}</span>");
+        }
+        out.push_str("</div>\n");
+    }
+
+    fn write_drawing(&self, out: &mut String) {
         let _ = writeln!(
             out,
-            "<path class=\"g{}\" d=\"{}\"><title>{}</title></path>",
+            "<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" preserveAspectRatio=\"none\" aria-hidden=\"true\">"
+        );
+        for level in self.levels() {
+            let y = self.y(level);
+            let _ = writeln!(out, "<path class=\"axis\" d=\"M0 {y:.1}H{WIDTH}\"/>");
+        }
+        for (t, _) in &self.chart.marks {
+            let x = self.x(*t);
+            let _ = writeln!(out, "<path class=\"mark\" d=\"M{x:.1} 0V{HEIGHT}\"/>");
+        }
+        for (start, end) in &self.axis.cuts {
+            let (start, end) = (self.x(*start), self.x(*end));
+            let _ = writeln!(
+                out,
+                "<path class=\"cut\" d=\"M{start:.1} 0H{end:.1}V{HEIGHT}H{start:.1}Z\"/>"
+            );
+        }
+        // Each area covers the lower part of those above it.
+        for area in self.chart.areas.iter().rev() {
+            let first = match area.points.first() {
+                Some((t, _)) => self.x(*t).round(),
+                None => 0.0,
+            };
+            let closed = format!("V{:.1}H{first}Z", self.y(0));
+            self.write_steps(out, area, "area ", &closed);
+        }
+        for line in &self.chart.lines {
+            self.write_steps(out, line, "", "");
+        }
+        out.push_str("</svg>\n");
+    }
+
+    /// Writes the steps of a line or an area; `end` closes the path of an area.
+    fn write_steps(&self, out: &mut String, line: &ChartLine, class: &str, end: &str) {
+        let _ = writeln!(
+            out,
+            "<path class=\"{class}g{}\" d=\"{}{end}\"><title>{}</title></path>",
             line.colour % 8,
-            steps(&line.points, chart.span_ns, x, y),
+            steps(
+                &line.points,
+                self.chart.span_ns,
+                |t| self.x(t),
+                |bytes| self.y(bytes)
+            ),
             escape_html(&line.name)
         );
     }
-    let took = units::format_duration(chart.span_ns.1.saturating_sub(chart.span_ns.0));
-    let left_out = axis
-        .left_out()
-        .map(|words| format!("<span>left out: {words}</span>"))
-        .unwrap_or_default();
-    let _ = writeln!(
-        out,
-        "</svg>\n<div class=\"span\"><span>0</span>{left_out}<span>{took}</span></div>\n</figure>"
-    );
-    let keys = chart.lines.iter().map(|line| key(line, "", "M0 4H24"));
-    let keys = keys.chain(
-        chart
-            .areas
-            .iter()
-            .rev()
-            .map(|area| key(area, "area ", "M0 0H24V8H0Z")),
-    );
-    out + &element("p", "dim", &keys.collect::<String>())
 }
 
 /// What a colour means: a piece of the drawing, and its name.
-fn key(line: &ChartLine, class: &str, path: &str) -> String {
+fn color_key(line: &ChartLine, class: &str, path: &str) -> String {
     let class = format!("{class}g{}", line.colour % 8);
     let colour = format!(
         "<svg viewBox=\"0 0 24 8\" aria-hidden=\"true\"><path class=\"{class}\" d=\"{path}\"/></svg>"

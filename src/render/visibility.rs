@@ -9,68 +9,67 @@ use cuda_pitfalls_core::text::counts::counted;
 
 /// What a mask makes visible, for a terminal of this width.
 pub fn text(answer: &Visibility, width: usize) -> String {
-    let gpus = counted(answer.gpus.len(), "GPU");
-    let of = match &answer.gpus_of {
-        GpuSource::Machine => format!("{gpus} of this machine"),
-        GpuSource::Simulated { machine } => format!("{gpus} of the simulated machine {machine}"),
-        GpuSource::File { path } => format!("{gpus} of {path}"),
-    };
-    let mask = answer
-        .mask
-        .as_ref()
-        .map_or(" not set".to_owned(), |value| format!("='{value}'"));
-    let order = answer
-        .order
-        .as_ref()
-        .map(|value| format!(", CUDA_DEVICE_ORDER='{value}'"))
-        .unwrap_or_default();
-    let mut blocks = vec![Block::paragraph(format!(
-        "CUDA_VISIBLE_DEVICES{mask}{order}: {of}"
-    ))];
-    let entries = answer.entries.iter();
-    blocks.extend(entries.map(|entry| {
-        Block::fact(
-            &format!("  '{}'", entry.text),
-            entry.words(answer.gpus.len()),
-        )
-    }));
-    blocks.push(Block::paragraph(outcome(answer)));
-    blocks.extend(answer.visible.iter().enumerate().map(|(ordinal, uuid)| {
-        let index = answer
-            .gpus
-            .iter()
-            .position(|gpu| gpu.uuid == *uuid || gpu.instances.contains(uuid));
-        let name = index
-            .and_then(|index| answer.gpus.get(index)?.name.clone())
-            .unwrap_or_default();
-        let index = index
-            .map(|index| format!("GPU {index}"))
-            .unwrap_or_default();
-        // An UUID is copied, so the line is not broken.
-        Block::fact(
-            &format!("  cuda:{ordinal}"),
-            Text::code(format!("{index}  {uuid}  {name}").trim()),
-        )
-    }));
-    if !answer.order_known && answer.entries.iter().all(|entry| !entry.is_uuid()) {
-        let says = "These GPUs are not of one model, and CUDA puts the fastest first: which one has which number is not \
-                    known here. CUDA_DEVICE_ORDER=PCI_BUS_ID makes CUDA's numbers those of NVML.";
-        blocks.push(Block::paragraph(says));
+    let mut blocks = vec![Block::paragraph(setting_words(answer))];
+    for entry in &answer.entries {
+        let name = format!("  '{}'", entry.text);
+        blocks.push(Block::fact(&name, entry.words(answer.gpus.len())));
     }
-    blocks.extend(
-        answer
-            .misspelt
-            .iter()
-            .map(|(name, meant)| Block::paragraph(misspelling_sentence(name, meant))),
-    );
-    let rule = "Predicted by the rule that driver 580.159.04 was measured to follow, and not measured here.";
-    blocks.push(Block::paragraph(rule));
+    blocks.push(Block::paragraph(outcome(answer)));
+    for (ordinal, uuid) in answer.visible.iter().enumerate() {
+        // A UUID is copied, so the line is not broken.
+        let gpu = Text::code(visible_gpu(answer, uuid));
+        blocks.push(Block::fact(&format!("  cuda:{ordinal}"), gpu));
+    }
+    if !answer.order_known && answer.entries.iter().all(|entry| !entry.is_uuid()) {
+        blocks.push(Block::paragraph(UNKNOWN_ORDER));
+    }
+    for (name, meant) in &answer.misspelt {
+        blocks.push(Block::paragraph(misspelling_sentence(name, meant)));
+    }
+    blocks.push(Block::paragraph(PREDICTED));
     if answer.is_divided {
-        let mig = "MIG is on: what a mask makes of instances was read in NVIDIA's documentation (MIG user guide and CUDA \
-                   programming guide, 2026-11-28), and not measured. A process sees one instance alone.";
-        blocks.push(Block::paragraph(mig));
+        blocks.push(Block::paragraph(MIG_READ));
     }
     write(&blocks, width)
+}
+
+const UNKNOWN_ORDER: &str = "These GPUs are not of one model, and CUDA puts the fastest first: which one has which \
+    number is not known here. CUDA_DEVICE_ORDER=PCI_BUS_ID makes CUDA's numbers those of NVML.";
+const PREDICTED: &str =
+    "Predicted by the rule that driver 580.159.04 was measured to follow, and not measured here.";
+const MIG_READ: &str = "MIG is on: what a mask makes of instances was read in NVIDIA's documentation (MIG user guide \
+    and CUDA programming guide, 2026-11-28), and not measured. A process sees one instance alone.";
+
+/// The variables, and the GPUs that they are about.
+fn setting_words(answer: &Visibility) -> String {
+    let mask = match &answer.mask {
+        Some(value) => format!("='{value}'"),
+        None => " not set".to_owned(),
+    };
+    let order = match &answer.order {
+        Some(value) => format!(", CUDA_DEVICE_ORDER='{value}'"),
+        None => String::new(),
+    };
+    let place = match &answer.gpus_of {
+        GpuSource::Machine => "this machine".to_owned(),
+        GpuSource::Simulated { machine } => format!("the simulated machine {machine}"),
+        GpuSource::File { path } => path.to_string(),
+    };
+    let gpus = counted(answer.gpus.len(), "GPU");
+    format!("CUDA_VISIBLE_DEVICES{mask}{order}: {gpus} of {place}")
+}
+
+/// A visible GPU: its number on the machine, its UUID and its name, as far as they are known.
+fn visible_gpu(answer: &Visibility, uuid: &String) -> String {
+    let mut gpus = answer.gpus.iter().enumerate();
+    let found = gpus.find(|(_, gpu)| gpu.uuid == *uuid || gpu.instances.contains(uuid));
+    match found {
+        Some((index, gpu)) => {
+            let name = gpu.name.as_deref().unwrap_or_default();
+            format!("GPU {index}  {uuid}  {name}").trim_end().to_owned()
+        }
+        None => uuid.clone(),
+    }
 }
 
 /// What `cuInit` returns and what is visible then.

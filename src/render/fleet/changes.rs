@@ -61,95 +61,105 @@ fn differences_sentence(fleet: &Fleet, told: &[words::Deviation<'_>]) -> String 
 
 /// What changed, for a person.
 pub fn text(diff: &FleetDiff) -> String {
-    let simulated = diff.provenance == Provenance::Simulated;
-    let mut blocks: Vec<Block> = simulated
-        .then(|| Block::Banner(SIMULATED.to_owned()))
-        .into_iter()
-        .collect();
+    let mut blocks = Vec::new();
+    if diff.provenance == Provenance::Simulated {
+        blocks.push(Block::Banner(SIMULATED.to_owned()));
+    }
     for (name, side) in [("old", &diff.old), ("new", &diff.new)] {
         let span = match (&side.from, &side.to) {
             (Some(from), Some(to)) => format!(", runs of {from} to {to}"),
             _ => String::new(),
         };
-        let (machines, differences) = (
-            counted(side.machines, "machine"),
-            counted(side.differences, "difference"),
-        );
+        let machines = counted(side.machines, "machine");
+        let differences = counted(side.differences, "difference");
         blocks.push(Block::paragraph(format!(
             "{name}: {machines}, {differences}{span}"
         )));
     }
-    let head = blocks.len();
+    let mut changes = changed_members(diff);
+    changes.extend(changed_outcomes(diff));
+    changes.extend(changed_differences(diff));
+    if changes.is_empty() {
+        changes.push(Block::paragraph("nothing changed"));
+    }
+    blocks.append(&mut changes);
+    write(&blocks, WIDTH)
+}
+
+/// Machines and groups that one side alone has.
+fn changed_members(diff: &FleetDiff) -> Vec<Block> {
+    let mut blocks = Vec::new();
     for (what, names) in [("gone", &diff.machines_gone), ("new", &diff.machines_new)] {
-        if !names.is_empty() {
-            let names: Vec<String> = names
-                .iter()
-                .map(|name| shorten_text(name, LONGEST))
-                .collect();
-            let machines = counted(names.len(), "machine");
-            blocks.push(Block::paragraph(format!(
-                "{machines} {what}: {}",
-                words::names(&names, MOST)
-            )));
+        if names.is_empty() {
+            continue;
         }
+        let shortened: Vec<String> = names
+            .iter()
+            .map(|name| shorten_text(name, LONGEST))
+            .collect();
+        let machines = counted(names.len(), "machine");
+        let listed = words::names(&shortened, MOST);
+        blocks.push(Block::paragraph(format!("{machines} {what}: {listed}")));
     }
     for (what, groups) in [("gone", &diff.groups_gone), ("new", &diff.groups_new)] {
-        blocks.extend(headed_entries(
-            String::new(),
-            groups.iter().collect(),
-            |group| {
-                format!(
-                    "group {what}: {}, {}",
-                    key(&group.key),
-                    counted(group.machines, "machine")
-                )
-            },
-        ));
+        let mut lines = Vec::new();
+        for group in groups {
+            let machines = counted(group.machines, "machine");
+            lines.push(format!("group {what}: {}, {machines}", key(&group.key)));
+        }
+        blocks.extend(list_block(lines));
     }
-    let usual = counted(diff.usual.len(), "usual outcome") + " changed";
-    blocks.extend(headed_entries(usual, diff.usual.iter().collect(), |one| {
+    blocks
+}
+
+/// Usual outcomes that changed.
+fn changed_outcomes(diff: &FleetDiff) -> Vec<Block> {
+    let mut lines = Vec::new();
+    for usual in &diff.usual {
         let mut words = Vec::new();
-        if let Some([then, now]) = one.verdicts {
+        if let Some([then, now]) = usual.verdicts {
             words.push(format!("{} -> {}", then.name(), now.name()));
         }
-        for fact in one.facts.iter().take(2) {
+        for fact in usual.facts.iter().take(2) {
             let then = words::seen_or(fact.usual.as_ref(), "nothing");
             let now = words::seen_or(fact.these.as_ref(), "nothing");
             let change = format!("{}: {then} -> {now}", words::about(fact));
             words.push(shorten_text(&change, LONGEST));
         }
-        let numbers = format!(
-            "{} then, {} now",
-            counted(one.old.machines, "machine"),
-            one.new.machines
-        );
-        format!(
-            "{} ({numbers}{}): {}",
-            one.question,
-            replaced_versions(&one.old, &one.new),
+        lines.push(format!(
+            "{} ({} then, {} now{}): {}",
+            usual.question,
+            counted(usual.old.machines, "machine"),
+            usual.new.machines,
+            replaced_versions(&usual.old, &usual.new),
             words.join("; ")
-        )
-    }));
+        ));
+    }
+    let head = counted(lines.len(), "usual outcome") + " changed";
+    headed_list(head, lines)
+}
+
+/// Machines that began or ceased to differ from the others.
+fn changed_differences(diff: &FleetDiff) -> Vec<Block> {
+    let mut blocks = Vec::new();
     for (what, all) in [
         ("began to differ", &diff.began),
         ("no longer differ", &diff.ceased),
     ] {
-        let machines = group_by_key(all.iter().map(|change| (change.machine.as_str(), change)));
-        let head = format!("{} {what}", counted(machines.len(), "machine"));
-        blocks.extend(headed_entries(head, machines, |(machine, changes)| {
-            let questions = changes
+        let mut lines = Vec::new();
+        for (machine, changes) in
+            group_by_key(all.iter().map(|change| (change.machine.as_str(), change)))
+        {
+            let questions: Vec<String> = changes
                 .iter()
-                .map(|change| format!("{} ({})", change.question, change.what));
-            format!(
-                "{machine}: {}",
-                words::names(&questions.collect::<Vec<_>>(), 3)
-            )
-        }));
+                .map(|change| format!("{} ({})", change.question, change.what))
+                .collect();
+            lines.push(format!("{machine}: {}", words::names(&questions, 3)));
+        }
+        let head = format!("{} {what}", counted(lines.len(), "machine"));
+        blocks.extend(headed_list(head, lines));
     }
-    if blocks.len() == head {
-        blocks.push(Block::paragraph("nothing changed"));
-    }
-    write(&blocks, WIDTH)
+    blocks
 }
 
 fn replaced_versions(old: &Size, new: &Size) -> String {
@@ -163,26 +173,20 @@ fn replaced_versions(old: &Size, new: &Size) -> String {
         .collect()
 }
 
-/// Entries below a line, if there is one; nothing without entries.
-fn headed_entries<T>(head: String, all: Vec<T>, tell: impl Fn(T) -> String) -> Vec<Block> {
-    let is_empty = all.is_empty();
-    let head = (!head.is_empty()).then(|| Block::paragraph(head));
-    if is_empty {
-        Vec::new()
-    } else {
-        head.into_iter().chain([entries(all, tell)]).collect()
+/// A list below a line; nothing without entries.
+fn headed_list(head: String, lines: Vec<String>) -> Vec<Block> {
+    match list_block(lines) {
+        Some(list) => vec![Block::paragraph(head), list],
+        None => Vec::new(),
     }
 }
 
-/// The first of several entries, and how many more there are.
-fn entries<T>(all: Vec<T>, tell: impl Fn(T) -> String) -> Block {
-    let more = all.len().saturating_sub(MOST);
-    let more = (more > 0).then(|| format!("and {more} more").into());
-    Block::List(
-        all.into_iter()
-            .take(MOST)
-            .map(|one| tell(one).into())
-            .chain(more)
-            .collect(),
-    )
+/// The first of several entries, and how many more there are; nothing without entries.
+fn list_block(mut lines: Vec<String>) -> Option<Block> {
+    let more = lines.len().saturating_sub(MOST);
+    if more > 0 {
+        lines.truncate(MOST);
+        lines.push(format!("and {more} more"));
+    }
+    (!lines.is_empty()).then(|| Block::list(lines))
 }

@@ -12,34 +12,21 @@ use cuda_pitfalls_core::verdict::Reason;
 /// context, what it returned. Nothing for a version that does not export it.
 type Behaviour = Option<[String; 3]>;
 
+/// The columns beside the versions.
+const FACTS: [&str; 3] = ["reads the mask", "makes a context", "returned"];
+
 /// What did not do the same with every version, and what was not always there.
 pub(super) fn changes(rows: &[&CallRow]) -> [Section; 2] {
     let (by_call, all) = by_version(rows);
-    let names: Vec<String> = all.iter().map(|version| name(version)).collect();
-    let section = |title: &str, versions: &str| {
-        let header = [
-            "call",
-            versions,
-            "reads the mask",
-            "makes a context",
-            "returned",
-        ];
-        Section::new(title, &header, Vec::new(), &[0, 4])
+    let Some(asked) = asked_sentence(&all) else {
+        return Default::default();
     };
-    let mut changed = section("What changed between versions of libcudart", "libcudart");
-    let mut moved = section(
-        "Calls of libcudart that were added or removed",
-        "exported by",
-    );
-    changed.text.push(match names.as_slice() {
-        [] => return Default::default(),
-        [only] => format!("Of libcudart only {only} was asked."),
-        some => format!("{} versions were asked: {}.", some.len(), some.join(", ")),
-    });
-    let whole = by_call
-        .values()
-        .filter(|versions| versions.len() == all.len())
-        .count();
+    let mut changed = change_section("What changed between versions of libcudart", "libcudart");
+    let title = "Calls of libcudart that were added or removed";
+    let mut moved = change_section(title, "exported by");
+    changed.text.push(asked);
+    let counts = by_call.values().map(BTreeMap::len);
+    let whole = counts.filter(|asked| *asked == all.len()).count();
     if whole < by_call.len() {
         let calls = by_call.len();
         changed.text.push(format!(
@@ -47,43 +34,69 @@ pub(super) fn changes(rows: &[&CallRow]) -> [Section; 2] {
         ));
     }
     for (call, versions) in by_call {
-        let did: Vec<(Version, Behaviour)> = versions
-            .into_iter()
-            .map(|(version, row)| (version, row_behavior(row)))
-            .collect();
-        let runs: Vec<_> = did.chunk_by(|(_, one), (_, other)| one == other).collect();
-        let exported: BTreeSet<&[String; 3]> = did
-            .iter()
-            .filter_map(|(_, behaviour)| behaviour.as_ref())
-            .collect();
-        let (section, is_moved) = match (runs.len(), exported.len()) {
-            (..=1, _) => continue,
-            (_, 1) => (&mut moved, true),
-            _ => (&mut changed, false),
-        };
-        for run in runs {
-            let (versions, mut behaviours): (Vec<Version>, Vec<Behaviour>) =
-                run.iter().cloned().unzip();
-            let Some(behaviour) = behaviours.pop().filter(|it| it.is_some() || !is_moved) else {
-                continue;
-            };
-            let facts = behaviour.unwrap_or_else(|| ["–", "–", "not exported"].map(str::to_string));
-            let range = format_ranges(&versions, &all);
-            section
-                .rows
-                .push([call.to_string(), range].into_iter().chain(facts).collect());
+        let mut did: Vec<(Version, Behaviour)> = Vec::new();
+        for (version, row) in versions {
+            did.push((version, row_behavior(row)));
         }
+        let exported: BTreeSet<&[String; 3]> = did.iter().flat_map(|(_, facts)| facts).collect();
+        // What did one thing wherever it was exported was added or removed.
+        let is_moved = exported.len() == 1;
+        let section = if is_moved { &mut moved } else { &mut changed };
+        section.rows.extend(run_rows(call, &did, &all, !is_moved));
     }
-    if changed.rows.is_empty() && names.len() > 1 {
-        changed
-            .text
-            .push("Every call did the same with each of them.".to_string());
+    if changed.rows.is_empty() && all.len() > 1 {
+        let same = "Every call did the same with each of them.";
+        changed.text.push(same.to_string());
     }
     if moved.rows.is_empty() {
-        [changed, Section::default()]
-    } else {
-        [changed, moved]
+        moved = Section::default();
     }
+    [changed, moved]
+}
+
+/// The sentence about the versions that were asked; none without any.
+fn asked_sentence(all: &[Version]) -> Option<String> {
+    let names: Vec<String> = all.iter().map(|version| name(version)).collect();
+    match names.as_slice() {
+        [] => None,
+        [only] => Some(format!("Of libcudart only {only} was asked.")),
+        some => Some(format!(
+            "{} versions were asked: {}.",
+            some.len(),
+            some.join(", ")
+        )),
+    }
+}
+
+fn change_section(title: &str, versions: &str) -> Section {
+    let header = [&["call", versions][..], &FACTS].concat();
+    Section::new(title, &header, Vec::new(), &[0, 4])
+}
+
+/// A row for each run of versions with which a call did the same; none if it always did the same.
+fn run_rows(
+    call: &str,
+    did: &[(Version, Behaviour)],
+    all: &[Version],
+    with_missing: bool,
+) -> Vec<Vec<String>> {
+    let mut rows = Vec::new();
+    for run in did.chunk_by(|(_, facts), (_, next)| facts == next) {
+        let Some((_, behaviour)) = run.first() else {
+            continue;
+        };
+        if run.len() == did.len() || behaviour.is_none() && !with_missing {
+            continue;
+        }
+        let versions: Vec<Version> = run.iter().map(|(version, _)| version.clone()).collect();
+        let mut row = vec![call.to_string(), format_ranges(&versions, all)];
+        match behaviour {
+            Some(facts) => row.extend(facts.iter().cloned()),
+            None => row.extend(["–", "–", "not exported"].map(str::to_string)),
+        }
+        rows.push(row);
+    }
+    rows
 }
 
 type ByVersion<'a> = BTreeMap<&'a str, BTreeMap<Version, &'a CallRow>>;

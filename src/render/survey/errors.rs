@@ -15,64 +15,61 @@ const LONGEST: usize = 240;
 
 pub(super) fn rows(sources: &[NamedSurvey]) -> Vec<FactRow> {
     rows_with(sources, |row: &ErrorRow, rows, facts| {
-        let env = row
-            .env
-            .iter()
-            .map(|(name, value)| format!("{name}={value}"));
-        let code = env
-            .chain(row.before.iter().cloned())
-            .chain([row.ask.trim().to_string()]);
-        facts.set("code", code.collect::<Vec<_>>().join("\n"));
+        let mut code = Vec::new();
+        for (name, value) in &row.env {
+            code.push(format!("{name}={value}"));
+        }
+        code.extend(row.before.iter().cloned());
+        code.push(row.ask.trim().to_string());
+        facts.set("code", code.join("\n"));
         facts.set("usual", row.value.as_deref());
-        facts.set(
-            "why",
-            row.standing
-                .unmeasured
-                .as_ref()
-                .map(|why| why.detail.as_str()),
-        );
-        let effect = row.effect(rows);
-        let raised = row
-            .raised
-            .as_ref()
-            .map(|raised| (&raised.kind, format!("{}: {}", raised.kind, raised.message)));
-        if let (Some((_, message)), Some(ErrorEffect::Raises)) = (&raised, effect) {
-            facts.set("message", shorten_text(message, LONGEST));
-        }
-        facts.set(
-            "effect",
-            effect.map(|effect| match effect {
-                ErrorEffect::Nothing => "works",
-                ErrorEffect::Silent => "silent",
-                ErrorEffect::Raises => raised.as_ref().map_or("", |(kind, _)| kind.as_str()),
-                ErrorEffect::Dies => row.left.as_deref().unwrap_or_default(),
-            }),
-        );
-        if row.is_control() {
-            return;
-        }
-        let warned: Vec<String> = row
-            .warned
-            .iter()
-            .map(|warning| shorten_text(warning, LONGEST))
-            .collect();
-        facts.set("warning", json!(warned));
-        facts.set("at", "without an error");
-        if let Some(returned) = &row.returned {
-            let (code, status) = (returned.code, &returned.status);
-            facts.set("library", returned.library().name());
-            facts.set("at", format!("{} {code}", returned.place));
-            // What is no status has its number in its words.
-            facts.set(
-                "status",
-                if status.contains(' ') {
-                    status.clone()
-                } else {
-                    format!("{code} {status}")
-                },
-            );
+        let unmeasured = row.standing.unmeasured.as_ref();
+        facts.set("why", unmeasured.map(|why| why.detail.as_str()));
+        set_effect(row, row.effect(rows), facts);
+        if !row.is_control() {
+            set_status(row, facts);
         }
     })
+}
+
+/// Sets what the line did, and the message that it raised.
+fn set_effect(row: &ErrorRow, effect: Option<ErrorEffect>, facts: &mut FactRow) {
+    let word = match (effect, &row.raised) {
+        (None, _) => None,
+        (Some(ErrorEffect::Nothing), _) => Some("works"),
+        (Some(ErrorEffect::Silent), _) => Some("silent"),
+        (Some(ErrorEffect::Raises), None) => Some(""),
+        (Some(ErrorEffect::Raises), Some(raised)) => {
+            let message = format!("{}: {}", raised.kind, raised.message);
+            facts.set("message", shorten_text(&message, LONGEST));
+            Some(raised.kind.as_str())
+        }
+        (Some(ErrorEffect::Dies), _) => Some(row.left.as_deref().unwrap_or_default()),
+    };
+    facts.set("effect", word);
+}
+
+/// Sets the warnings, and the status that was returned to the line.
+fn set_status(row: &ErrorRow, facts: &mut FactRow) {
+    let warned: Vec<String> = row
+        .warned
+        .iter()
+        .map(|warning| shorten_text(warning, LONGEST))
+        .collect();
+    facts.set("warning", json!(warned));
+    let Some(returned) = &row.returned else {
+        facts.set("at", "without an error");
+        return;
+    };
+    let (code, status) = (returned.code, &returned.status);
+    facts.set("library", returned.library().name());
+    facts.set("at", format!("{} {code}", returned.place));
+    if status.contains(' ') {
+        // Words that stand for an unknown status have its number in them.
+        facts.set("status", status.clone());
+    } else {
+        facts.set("status", format!("{code} {status}"));
+    }
 }
 
 /// Each text once, with the lines that say it and where they do.

@@ -7,7 +7,7 @@ use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 use crate::block::{Block, Entry, Span, Table, Text, Tone};
 use crate::html::page::{self, element, fold_element};
 use crate::svg;
-use cuda_pitfalls_core::text::escape;
+use cuda_pitfalls_core::text::escape::escape_html;
 
 const STYLE: &str = include_str!("html/document.css");
 
@@ -18,82 +18,48 @@ pub(crate) fn page(title: &str, blocks: &[Block]) -> String {
 
 /// The blocks as elements.
 pub(crate) fn write(blocks: &[Block]) -> String {
-    blocks.iter().map(|block| written(block) + "\n").collect()
+    blocks
+        .iter()
+        .map(|block| block_html(block) + "\n")
+        .collect()
 }
 
-fn written(block: &Block) -> String {
+fn block_html(block: &Block) -> String {
     match block {
         Block::Heading(level, text) => {
-            let written = inline_html(text);
-            format!(
-                "<h{level} id=\"{}\">{written}</h{level}>",
-                heading_anchor(&written)
-            )
+            let words = inline_html(text);
+            let anchor = heading_anchor(&words);
+            format!("<h{level} id=\"{anchor}\">{words}</h{level}>")
         }
         Block::Paragraph(text) => element("p", "", &inline_html(text)),
-        Block::Note(word, text) => element(
-            "p",
-            "",
-            &format!("{}{}", escape::escape_html(word), inline_html(text)),
-        ),
-        Block::Banner(text) => format!(
-            "<p class=\"banner\" role=\"alert\">{}</p>",
-            escape::escape_html(text)
-        ),
-        Block::Badges(badges) => {
-            let badges = badges.iter().map(|(tone, words)| {
-                element(
-                    "span",
-                    &format!("badge {}", class(*tone)),
-                    &escape::escape_html(words),
-                ) + " "
-            });
-            element("p", "counts", &badges.collect::<String>())
+        Block::Note(word, text) => element("p", "", &(escape_html(word) + &inline_html(text))),
+        Block::Banner(text) => {
+            format!(
+                "<p class=\"banner\" role=\"alert\">{}</p>",
+                escape_html(text)
+            )
         }
+        Block::Badges(badges) => badges_html(badges),
         Block::Prose(markdown) => prose_html(markdown),
-        Block::Fact(name, text) => element(
-            "p",
-            "",
-            &format!("{}: {}", escape::escape_html(name), inline_html(text)),
-        ),
+        Block::Fact(name, text) => {
+            let fact = format!("{}: {}", escape_html(name), inline_html(text));
+            element("p", "", &fact)
+        }
         Block::List(items) => list("ul", items),
         Block::Numbered(items) => list("ol", items),
         Block::Table(table) => table_rows(table),
         Block::Code(_, lines) => {
-            let lines: String = lines
-                .iter()
-                .map(|line| escape::escape_html(line) + "\n")
-                .collect();
-            element("pre", "", &element("code", "", &lines))
+            let code: String = lines.iter().map(|line| escape_html(line) + "\n").collect();
+            element("pre", "", &element("code", "", &code))
         }
         Block::Fold(summary, blocks) => fold_element(summary, &write(blocks)),
-        Block::Entry(Entry {
-            class,
-            id,
-            title,
-            aside,
-            body,
-        }) => {
-            let (class, id) = (escape::escape_html(class), escape::escape_html(id));
-            let title = format!(
-                "{} {}",
-                inline_html(title),
-                element("span", "when", &escape::escape_html(aside))
-            );
-            format!(
-                "<article class=\"{class}\" id=\"{id}\">\n{}\n{}</article>",
-                element("p", "title", &title),
-                write(body)
-            )
-        }
-        Block::Section { class, id, blocks } => {
-            format!(
-                "<section class=\"{}\" id=\"{}\">\n{}</section>",
-                escape::escape_html(class),
-                escape::escape_html(id),
-                write(blocks)
-            )
-        }
+        Block::Entry(entry) => entry_html(entry),
+        Block::Section { class, id, blocks } => format!(
+            "<section class=\"{}\" id=\"{}\">\n{}</section>",
+            escape_html(class),
+            escape_html(id),
+            write(blocks)
+        ),
         Block::Chart(chart) => svg::draw_chart(chart),
         Block::Drawn(elements) => elements.clone(),
         Block::OnPages(blocks) => write(blocks),
@@ -101,24 +67,40 @@ fn written(block: &Block) -> String {
     }
 }
 
-fn list(tag: &str, items: &[Text]) -> String {
-    element(
-        tag,
-        "",
-        &items
-            .iter()
-            .map(|item| element("li", "", &inline_html(item)) + "\n")
-            .collect::<String>(),
+fn badges_html(badges: &[(Tone, String)]) -> String {
+    let mut elements = String::new();
+    for (tone, words) in badges {
+        let class = format!("badge {}", tone_class(*tone));
+        elements += &element("span", &class, &escape_html(words));
+        elements.push(' ');
+    }
+    element("p", "counts", &elements)
+}
+
+fn entry_html(entry: &Entry) -> String {
+    let aside = element("span", "when", &escape_html(&entry.aside));
+    let title = format!("{} {aside}", inline_html(&entry.title));
+    format!(
+        "<article class=\"{}\" id=\"{}\">\n{}\n{}</article>",
+        escape_html(&entry.class),
+        escape_html(&entry.id),
+        element("p", "title", &title),
+        write(&entry.body)
     )
+}
+
+fn list(tag: &str, items: &[Text]) -> String {
+    let mut elements = String::new();
+    for item in items {
+        elements += &element("li", "", &inline_html(item));
+        elements.push('\n');
+    }
+    element(tag, "", &elements)
 }
 
 /// A table, which is scrolled by itself where it is wide.
 fn table_rows(table: &Table) -> String {
-    let names: Vec<String> = table
-        .columns
-        .iter()
-        .map(|name| escape::escape_html(name))
-        .collect();
+    let names: Vec<String> = table.columns.iter().map(|name| escape_html(name)).collect();
     let heads: String = names
         .iter()
         .map(|name| format!("<th scope=\"col\">{name}</th>"))
@@ -139,7 +121,7 @@ fn table_rows(table: &Table) -> String {
     let caption = if table.caption.is_empty() {
         String::new()
     } else {
-        element("caption", "", &escape::escape_html(&table.caption))
+        element("caption", "", &escape_html(&table.caption))
     };
     let parts = format!(
         "{caption}<thead>{}</thead>\n<tbody>\n{rows}</tbody>",
@@ -162,23 +144,21 @@ fn heading_anchor(heading: &str) -> String {
 
 fn inline_html(text: &Text) -> String {
     let written = text.0.iter().map(|span| match span {
-        Span::Plain(text) => escape::escape_html(text),
-        Span::Strong(text) => element("strong", "", &escape::escape_html(text)),
-        Span::Toned(tone, text) => element("span", class(*tone), &escape::escape_html(text)),
+        Span::Plain(text) => escape_html(text),
+        Span::Strong(text) => element("strong", "", &escape_html(text)),
+        Span::Toned(tone, text) => element("span", tone_class(*tone), &escape_html(text)),
         Span::Code(text) if text.is_empty() => String::new(),
-        Span::Code(text) => element("code", "", &escape::escape_html(text)),
-        Span::Link { text, to } => format!(
-            "<a href=\"{}\">{}</a>",
-            escape::escape_html(to),
-            escape::escape_html(text)
-        ),
+        Span::Code(text) => element("code", "", &escape_html(text)),
+        Span::Link { text, to } => {
+            format!("<a href=\"{}\">{}</a>", escape_html(to), escape_html(text))
+        }
         Span::Fold(summary, items) => fold_element(summary, &list("ul", items)),
         Span::Break => "<br>".to_owned(),
     });
     written.collect()
 }
 
-fn class(tone: Tone) -> &'static str {
+fn tone_class(tone: Tone) -> &'static str {
     match tone {
         Tone::Dim => "dim",
         Tone::Plain => "plain",

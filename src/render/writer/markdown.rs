@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use crate::block::{Block, Entry, Span, Table, Text};
 use cuda_pitfalls_core::text::counts::listed;
-use cuda_pitfalls_core::text::escape;
+use cuda_pitfalls_core::text::escape::{escape_html, escape_markdown, visible};
 
 /// The blocks with an empty line between them; facts that follow each other are one list.
 pub(crate) fn write(blocks: &[Block]) -> String {
@@ -12,40 +12,32 @@ pub(crate) fn write(blocks: &[Block]) -> String {
     let mut is_after_fact = false;
     for block in blocks {
         let is_fact = matches!(block, Block::Fact(..));
-        let written = written(block);
-        if !(out.is_empty() || written.is_empty() || is_fact && is_after_fact) {
+        let markdown = block_markdown(block);
+        if !(out.is_empty() || markdown.is_empty() || is_fact && is_after_fact) {
             out.push('\n');
         }
-        out += &written;
+        out += &markdown;
         is_after_fact = is_fact;
     }
     out
 }
 
-fn written(block: &Block) -> String {
+fn block_markdown(block: &Block) -> String {
     match block {
         Block::Heading(level, text) => {
             format!("{} {}\n", "#".repeat(*level), inline_markdown(text))
         }
-        Block::Paragraph(text) => format!("{}\n", inline_markdown(text)),
-        Block::Note(word, text) => format!(
-            "{}{}\n",
-            escape::escape_markdown(word),
-            inline_markdown(text)
-        ),
-        Block::Banner(text) => format!("> **{}**\n", escape::escape_markdown(text)),
+        Block::Paragraph(text) => inline_markdown(text) + "\n",
+        Block::Note(word, text) => escape_markdown(word) + &inline_markdown(text) + "\n",
+        Block::Banner(text) => format!("> **{}**\n", escape_markdown(text)),
         Block::Badges(badges) => {
-            format!(
-                "{}\n",
-                escape::escape_markdown(&listed(badges.iter().map(|(_, words)| words), ""))
-            )
+            let words = listed(badges.iter().map(|(_, words)| words), "");
+            escape_markdown(&words) + "\n"
         }
         Block::Prose(text) => format!("{text}\n"),
-        Block::Fact(name, text) => format!(
-            "- {}: {}\n",
-            escape::escape_markdown(name),
-            inline_markdown(text)
-        ),
+        Block::Fact(name, text) => {
+            format!("- {}: {}\n", escape_markdown(name), inline_markdown(text))
+        }
         Block::List(items) => items
             .iter()
             .map(|item| format!("- {}\n", inline_markdown(item)))
@@ -57,68 +49,56 @@ fn written(block: &Block) -> String {
             .collect(),
         Block::Table(table) => table_rows(table),
         Block::Code(language, lines) => {
-            let text: String = lines
-                .iter()
-                .map(|line| escape::visible(line) + "\n")
-                .collect();
+            let text: String = lines.iter().map(|line| visible(line) + "\n").collect();
             fenced_block(language, &text)
         }
-        Block::Fold(summary, blocks) => {
-            let summary = escape::escape_html(summary);
-            format!(
-                "<details><summary>{summary}</summary>\n\n{}\n</details>\n",
-                write(blocks)
-            )
-        }
-        Block::Entry(Entry {
-            title, aside, body, ..
-        }) => {
-            let title = format!(
-                "**{}** {}",
-                inline_markdown(title),
-                escape::escape_markdown(aside)
-            );
-            let body = write(body)
-                .lines()
-                .map(|line| format!("  {line}").trim_end().to_owned() + "\n")
-                .collect::<String>();
-            format!("- {}\n\n{body}", title.trim_end())
-        }
+        Block::Fold(summary, blocks) => format!(
+            "<details><summary>{}</summary>\n\n{}\n</details>\n",
+            escape_html(summary),
+            write(blocks)
+        ),
+        Block::Entry(entry) => entry_item(entry),
         Block::OnPages(blocks) | Block::Section { blocks, .. } => write(blocks),
         Block::Chart(_) | Block::Drawn(_) | Block::Gap => String::new(),
     }
 }
 
+/// An item of a list, with its body indented below it.
+fn entry_item(entry: &Entry) -> String {
+    let title = inline_markdown(&entry.title);
+    let aside = escape_markdown(&entry.aside);
+    let head = format!("- **{title}** {aside}");
+    let mut out = head.trim_end().to_owned() + "\n\n";
+    for line in write(&entry.body).lines() {
+        out += format!("  {line}").trim_end();
+        out.push('\n');
+    }
+    out
+}
+
 /// A table below its caption. Records are numbered.
 fn table_rows(table: &Table) -> String {
-    let mut out = if table.caption.is_empty() {
-        String::new()
-    } else {
-        escape::escape_markdown(&table.caption) + "\n\n"
-    };
-    let number = table.records.map(|_| String::new());
-    let names: Vec<String> = number
-        .clone()
-        .into_iter()
-        .chain(
-            table
-                .columns
-                .iter()
-                .map(|name| escape::escape_markdown(name)),
-        )
-        .collect();
-    let heads = names
-        .iter()
-        .map(|name| format!(" {name}").trim_end().to_owned() + " |");
-    let _ = writeln!(
-        out,
-        "|{}\n|{}",
-        heads.collect::<String>(),
-        " --- |".repeat(names.len())
-    );
-    for (row, index) in table.rows.iter().zip(1..) {
-        let number = number.iter().map(|_| index.to_string());
-        let cells: Vec<String> = number.chain(row.iter().map(inline_markdown)).collect();
+    let mut out = String::new();
+    if !table.caption.is_empty() {
+        out += &(escape_markdown(&table.caption) + "\n\n");
+    }
+    let is_numbered = table.records.is_some();
+    let mut columns = table.columns.len();
+    out.push('|');
+    if is_numbered {
+        columns += 1;
+        out += " |";
+    }
+    for name in &table.columns {
+        out += format!(" {}", escape_markdown(name)).trim_end();
+        out += " |";
+    }
+    let _ = writeln!(out, "\n|{}", " --- |".repeat(columns));
+    for (row, number) in table.rows.iter().zip(1..) {
+        let mut cells: Vec<String> = row.iter().map(inline_markdown).collect();
+        if is_numbered {
+            cells.insert(0, number.to_string());
+        }
         let _ = writeln!(out, "| {} |", cells.join(" | "));
     }
     out
@@ -126,19 +106,17 @@ fn table_rows(table: &Table) -> String {
 
 fn inline_markdown(text: &Text) -> String {
     let written = text.0.iter().map(|span| match span {
-        Span::Plain(text) | Span::Toned(_, text) => escape::escape_markdown(text),
-        Span::Strong(text) => format!("**{}**", escape::escape_markdown(text)),
+        Span::Plain(text) | Span::Toned(_, text) => escape_markdown(text),
+        Span::Strong(text) => format!("**{}**", escape_markdown(text)),
         Span::Code(text) => code(text),
-        Span::Link { text, to } if to.starts_with('#') => escape::escape_markdown(text),
-        Span::Link { text, to } => format!(
-            "[{}](<{}>)",
-            escape::escape_markdown(text),
-            link_destination(to)
-        ),
+        Span::Link { text, to } if to.starts_with('#') => escape_markdown(text),
+        Span::Link { text, to } => {
+            format!("[{}](<{}>)", escape_markdown(text), link_destination(to))
+        }
         Span::Fold(summary, items) => {
             format!(
                 "{}<br>{}",
-                escape::escape_markdown(summary),
+                escape_markdown(summary),
                 listed(items.iter().map(inline_markdown), "")
             )
         }
@@ -149,7 +127,7 @@ fn inline_markdown(text: &Text) -> String {
 
 /// Code is not escaped by backslashes; only what ends it or a cell is replaced.
 fn code(text: &str) -> String {
-    let shown = escape::visible(text).replace('|', "\\|");
+    let shown = visible(text).replace('|', "\\|");
     match longest_run(&shown) {
         _ if shown.is_empty() => shown,
         0 => format!("`{shown}`"),

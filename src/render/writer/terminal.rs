@@ -41,9 +41,7 @@ impl Style {
 /// The blocks in lines of at most `width` columns, with a newline at the end. Code may be longer.
 pub(crate) fn write(blocks: &[Block], width: usize) -> String {
     let mut out = String::new();
-    for block in blocks {
-        write_block(&mut out, block, width);
-    }
+    write_blocks(&mut out, blocks, width);
     out.lines().map(|line| guard_command(line) + "\n").collect()
 }
 
@@ -53,6 +51,12 @@ fn guard_command(line: &str) -> String {
     match body.strip_prefix("::") {
         Some(rest) => format!("{}\\x3a:{rest}", " ".repeat(line.len() - body.len())),
         None => line.to_owned(),
+    }
+}
+
+fn write_blocks(out: &mut String, blocks: &[Block], width: usize) {
+    for block in blocks {
+        write_block(out, block, width);
     }
 }
 
@@ -66,55 +70,48 @@ fn write_block(out: &mut String, block: &Block, width: usize) {
         Block::Note(word, text) => write_text(out, word, text, width),
         Block::Banner(text) => *out += &banner_text(text, width),
         Block::Badges(badges) => {
-            *out += &sentence(
-                "",
-                &listed(badges.iter().map(|(_, words)| words), ""),
-                width,
-            )
+            let words = listed(badges.iter().map(|(_, words)| words), "");
+            *out += &sentence("", &words, width);
         }
         Block::Prose(_) | Block::OnPages(_) | Block::Chart(_) | Block::Drawn(_) => {}
-        Block::Section { blocks, .. } => blocks
-            .iter()
-            .for_each(|block| write_block(out, block, width)),
+        Block::Section { blocks, .. } => write_blocks(out, blocks, width),
         Block::Fact(name, text) => write_fact(out, "", name, text, width),
         Block::List(items) => items
             .iter()
             .for_each(|item| write_text(out, "- ", item, width)),
         Block::Numbered(items) => {
-            items
-                .iter()
-                .zip(1..)
-                .for_each(|(item, number)| write_text(out, &format!("{number:>2}. "), item, width));
-        }
-        Block::Table(table) => {
-            if !table.caption.is_empty() {
-                *out += &sentence("", &table.caption, width);
-            }
-            match table.records {
-                Some(_) => write_records(out, table, width),
-                None => *out += &table_lines(table, width),
+            for (item, number) in items.iter().zip(1..) {
+                write_text(out, &format!("{number:>2}. "), item, width);
             }
         }
+        Block::Table(table) => write_table(out, table, width),
         Block::Code(_, lines) => lines
             .iter()
             .for_each(|line| *out += &code_line(&escape::terminal(line), width)),
         Block::Fold(summary, blocks) => {
             write_text(out, "", &summary.into(), width);
-            blocks
-                .iter()
-                .for_each(|block| write_block(out, block, width));
+            write_blocks(out, blocks, width);
         }
-        Block::Entry(Entry {
-            title, aside, body, ..
-        }) => {
-            write_beside(out, &shown(&title.0), aside, width);
-            let body = write(body, width.saturating_sub(INDENT.len()));
-            out.extend(
-                body.lines()
-                    .map(|line| format!("{INDENT}{line}").trim_end().to_owned() + "\n"),
-            );
-        }
+        Block::Entry(entry) => write_entry(out, entry, width),
         Block::Gap => write_gap(out),
+    }
+}
+
+fn write_entry(out: &mut String, entry: &Entry, width: usize) {
+    write_beside(out, &shown(&entry.title.0), &entry.aside, width);
+    for line in write(&entry.body, width.saturating_sub(INDENT.len())).lines() {
+        *out += format!("{INDENT}{line}").trim_end();
+        out.push('\n');
+    }
+}
+
+fn write_table(out: &mut String, table: &Table, width: usize) {
+    if !table.caption.is_empty() {
+        *out += &sentence("", &table.caption, width);
+    }
+    match table.records {
+        Some(_) => write_records(out, table, width),
+        None => *out += &table_lines(table, width),
     }
 }
 
