@@ -1,7 +1,7 @@
 //! The rules of `trace` as a page: what each rule finds, how, and what to write instead.
 
 use std::collections::BTreeSet;
-use std::fmt::Write;
+use std::fmt::Write as _;
 
 use cuda_pitfalls::diagnosis::clue::{Attribute, clue_kinds, common_attributes};
 use cuda_pitfalls::diagnosis::{
@@ -10,31 +10,19 @@ use cuda_pitfalls::diagnosis::{
 use cuda_pitfalls::text::escape::escape_markdown;
 use cuda_pitfalls::trace::Trace;
 
+use crate::TaskError;
 use crate::page::Measurement;
+use crate::table::MarkdownTable;
+use crate::tables::replace_part;
 
-const HEAD: &str = "# What `trace` finds
-
-Generated from the rules in `scenarios/diagnoses/`; `cargo xtask bless` writes it anew.
-
-`cuda-pitfalls trace -- COMMAND` compares what a program did with these rules. A *pitfall* is counted; a *note* is worth knowing and is not. The workaround is the one for the framework that the user's own line called, if the rule has one for it. Where two rules speak about the same event, the one that says more speaks alone. What a trace could not see is never taken for a yes.
-
-A scenario is a minimal program that proves the pitfall on this machine (`cuda-pitfalls run NAME`); the evidence is a committed report of such a run. Each rule says in which committed traces of real programs (`reports/traces`) it finds something, and each workaround where it was run: as a case of a scenario, or as a program whose committed trace has no such finding.
-
-| rule | what it finds | kind | committed traces |
-| --- | --- | --- | --- |
-";
+/// The page of rules, below the root of the repository.
+pub const PAGE: &str = "docs/diagnoses.md";
 
 /// The sentence about a rule that finds nothing in any committed trace of a real program.
 pub const NEVER_FOUND: &str =
     "It was found in no committed trace of a real program, only in tests.";
 /// The words for a workaround that was not run.
 pub const NOT_RUN: &str = "not run";
-
-const CLUES: &str = "
-## What a rule can ask
-
-A rule is a file `scenarios/diagnoses/<name>.toml`: a comment that says what goes wrong and why, then `title`, `severity` (`pitfall` or `note`), `scenario`, `evidence`, `when`, `says`, `workaround` (with `any` and a key for each framework), and `instead_of`, which names the rules that say less about the same events. `leaves_open` names the rules about whose pitfall nothing is known where this one finds something: `--forbid` does not decide them then. A key of `workaround` may be a function in quotes, such as `torch.cuda.is_available`: it stands before the framework's where the function is on the stack. `shown` says where each workaround was run: `scenario case`, or a program below `reports/traces/programs`. `when` is a list of tables of which one must hold: `clue` is one of the kinds below, and each attribute has the value that it must have, or a list of values of which it must have one. `stack_has` lists functions of which one must be on the stack, and `package` packages of which one must have made the call; `workaround` is what to write where this table holds, instead of the rule's own. In `says` and `workaround`, `{attribute}` stands for its value. An attribute that is not known has no value, and nothing that is asked of it holds.
-";
 
 /// A committed trace of a real program, and the findings of today's rules in it.
 pub struct TracedRun {
@@ -63,126 +51,124 @@ impl TracedRun {
     }
 }
 
-/// The page, in Markdown.
-pub fn page(traces: &[TracedRun], measured: &[Measurement]) -> String {
-    let mut text = HEAD.to_owned();
+/// The page with today's rules, clues and findings.
+///
+/// # Errors
+/// The page has no part for them.
+pub fn page(
+    text: &str,
+    traces: &[TracedRun],
+    measured: &[Measurement],
+) -> Result<String, TaskError> {
+    let mut table = MarkdownTable::new(["rule", "what it finds", "kind", "committed traces"]);
+    let mut sections = String::new();
     for rule in embedded_rules() {
-        let title = escape_markdown(&rule.title);
         let found = traces.iter().filter(|trace| trace.has(rule)).count();
-        let _ = writeln!(
-            text,
-            "| [`{0}`](#{0}) | {title} | {1} | {found} |",
-            rule.name,
-            rule.severity.name()
-        );
+        table.row([
+            rule_link(&rule.name),
+            escape_markdown(&rule.title),
+            rule.severity.name().to_owned(),
+            found.to_string(),
+        ]);
+        sections += &rule_section(rule, traces, measured);
     }
-    for rule in embedded_rules() {
-        text.push_str(&rule_section(rule, traces, measured));
-    }
-    text.push_str(CLUES);
-    let _ = write!(
-        text,
-        "\n### Every clue\n\n{}",
+    let mut clues = format!(
+        "\n### Every clue\n{}",
         attributes_table(common_attributes())
     );
     for kind in clue_kinds() {
         let _ = write!(
-            text,
-            "\n### `{}`\n\nThere is one for {}.\n\n{}",
+            clues,
+            "\n### `{}`\n\nThere is one for {}.\n{}",
             kind.name,
             kind.about,
             attributes_table(&kind.attributes)
         );
     }
-    text
+    let with_rules = replace_part(text, "rules", &(table.to_text() + &sections))?;
+    replace_part(&with_rules, "clues", &clues)
+}
+
+fn rule_link(rule: &str) -> String {
+    format!("[`{rule}`](#{rule})")
 }
 
 fn rule_section(rule: &DiagnosisRule, traces: &[TracedRun], measured: &[Measurement]) -> String {
+    let conditions: Vec<String> = rule.when.iter().map(when).collect();
     let mut text = format!(
-        "\n## {}\n\n**{}** ({})\n\n{}\n",
+        "\n## {}\n\n**{}** ({})\n\n{}\n\nIt is found where {}.\n\nIt says: {}.\n",
         rule.name,
         escape_markdown(&rule.title),
         rule.severity.name(),
-        rule.why
-    );
-    let conditions: Vec<String> = rule.when.iter().map(when).collect();
-    let _ = write!(
-        text,
-        "\nIt is found where {}.\n\nIt says: {}.\n",
+        rule.why,
         conditions.join("; or "),
         escape_markdown(&rule.says)
     );
     if !rule.instead_of.is_empty() {
-        let names: Vec<String> = rule
-            .instead_of
-            .iter()
-            .map(|name| format!("[`{name}`](#{name})"))
-            .collect();
+        let rules = rule_links(&rule.instead_of);
         let _ = write!(
             text,
-            "\nIt stands instead of {} about the same events.\n",
-            names.join(", ")
+            "\nIt stands instead of {rules} about the same events.\n"
         );
     }
     if !rule.leaves_open.is_empty() {
-        let names: Vec<String> = rule
-            .leaves_open
-            .iter()
-            .map(|name| format!("[`{name}`](#{name})"))
-            .collect();
+        let rules = rule_links(&rule.leaves_open);
         let _ = write!(
             text,
-            "\nWhere it is found, nothing is known about {}.\n",
-            names.join(", ")
+            "\nWhere it is found, nothing is known about {rules}.\n"
         );
     }
-    let found: Vec<String> = traces
-        .iter()
-        .filter(|trace| trace.has(rule))
-        .map(TracedRun::folder_link)
-        .collect();
-    let found = if found.is_empty() {
-        NEVER_FOUND.to_owned()
+    let mut found = Vec::new();
+    for trace in traces {
+        if trace.has(rule) {
+            found.push(trace.folder_link());
+        }
+    }
+    if found.is_empty() {
+        let _ = write!(text, "\n{NEVER_FOUND}\n");
     } else {
-        format!("Found in {}.", found.join(", "))
-    };
-    let _ = write!(text, "\n{found}\n");
-    text.push_str("\n| in | write | run |\n| --- | --- | --- |\n");
-    for (framework, workaround) in &rule.workaround {
-        let run = runs(rule, framework, traces, measured);
-        let run = if run.is_empty() {
-            NOT_RUN.to_owned()
-        } else {
-            run.join("; ")
-        };
-        let framework = if framework == ANY {
-            "any program".to_owned()
-        } else {
-            format!("`{framework}`")
-        };
-        let _ = writeln!(
-            text,
-            "| {framework} | {} | {run} |",
-            escape_markdown(workaround)
-        );
+        let _ = write!(text, "\nFound in {}.\n", found.join(", "));
     }
-    for condition in &rule.when {
-        let Some(workaround) = &condition.workaround else {
-            continue;
-        };
-        let _ = writeln!(
-            text,
-            "| any program, where {} | {} | {NOT_RUN} |",
-            when(condition),
-            escape_markdown(workaround)
-        );
-    }
+    text += &workarounds_table(rule, traces, measured);
     let (scenario, evidence) = (&rule.scenario, &rule.evidence);
     let _ = write!(
         text,
         "\nProved by [`{scenario}`](pitfalls/{scenario}.md), measured in [`{evidence}`](../{evidence}).\n"
     );
     text
+}
+
+fn rule_links(rules: &[String]) -> String {
+    let links: Vec<String> = rules.iter().map(|rule| rule_link(rule)).collect();
+    links.join(", ")
+}
+
+/// What to write in each framework, and where that was run.
+fn workarounds_table(
+    rule: &DiagnosisRule,
+    traces: &[TracedRun],
+    measured: &[Measurement],
+) -> String {
+    let mut table = MarkdownTable::new(["in", "write", "run"]);
+    for (framework, workaround) in &rule.workaround {
+        let mut run = runs(rule, framework, traces, measured).join("; ");
+        if run.is_empty() {
+            run = NOT_RUN.to_owned();
+        }
+        let place = if framework == ANY {
+            "any program".to_owned()
+        } else {
+            format!("`{framework}`")
+        };
+        table.row([place, escape_markdown(workaround), run]);
+    }
+    for condition in &rule.when {
+        if let Some(workaround) = &condition.workaround {
+            let place = format!("any program, where {}", when(condition));
+            table.row([place, escape_markdown(workaround), NOT_RUN.to_owned()]);
+        }
+    }
+    table.to_text()
 }
 
 /// Where a workaround was run, according to committed reports and traces; empty if it was not.
@@ -192,25 +178,30 @@ fn runs(
     traces: &[TracedRun],
     measured: &[Measurement],
 ) -> Vec<String> {
-    let shown = rule.shown(framework).iter();
-    shown
-        .filter_map(|shown| match shown {
+    let mut runs = Vec::new();
+    for shown in rule.shown(framework) {
+        match shown {
             WorkaroundRun::Case(scenario, case) => {
-                let reports = reports(measured, scenario, case);
-                let last = reports.last()?;
-                let link = format!("case `{case}` of [`{scenario}`](pitfalls/{scenario}.md)");
-                Some(format!("{link} ([`{last}`](../reports/{last}))"))
+                if let Some(last) = reports(measured, scenario, case).last() {
+                    runs.push(format!(
+                        "case `{case}` of [`{scenario}`](pitfalls/{scenario}.md) ([`{last}`](../reports/{last}))"
+                    ));
+                }
             }
             WorkaroundRun::Program(program) => {
-                let without: Vec<String> = traces
-                    .iter()
-                    .filter(|trace| trace.program() == program && !trace.has(rule))
-                    .map(TracedRun::folder_link)
-                    .collect();
-                (!without.is_empty()).then(|| format!("traced: {}", without.join(", ")))
+                let mut without = Vec::new();
+                for trace in traces {
+                    if trace.program() == program && !trace.has(rule) {
+                        without.push(trace.folder_link());
+                    }
+                }
+                if !without.is_empty() {
+                    runs.push(format!("traced: {}", without.join(", ")));
+                }
             }
-        })
-        .collect()
+        }
+    }
+    runs
 }
 
 /// The committed reports with attempts of a case that count, and a conclusive verdict on its scenario.
@@ -254,23 +245,19 @@ fn when(when: &RuleCondition) -> String {
 }
 
 fn join_with_or(names: &[String]) -> String {
-    names
-        .iter()
-        .map(|name| format!("`{name}`"))
-        .collect::<Vec<_>>()
-        .join(" or ")
+    let quoted: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
+    quoted.join(" or ")
 }
 
 fn attributes_table(all: &[Attribute]) -> String {
-    let mut text = "| attribute | type | what it says |\n| --- | --- | --- |\n".to_owned();
+    let mut table = MarkdownTable::new(["attribute", "type", "what it says"]);
     for attribute in all {
-        let _ = writeln!(
-            text,
-            "| `{}` | {} | {} |",
-            attribute.name,
-            attribute.of.name(),
-            attribute.about
-        );
+        let name = format!("`{}`", attribute.name);
+        table.row([
+            name,
+            attribute.of.name().to_owned(),
+            attribute.about.to_owned(),
+        ]);
     }
-    text
+    table.to_text()
 }

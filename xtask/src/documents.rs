@@ -8,7 +8,7 @@ use std::{fs, thread};
 use cuda_pitfalls::explain::{
     Explainer, QuestionTexts, Ranking, StoredTexts, entry_texts, make_stored_texts,
 };
-use cuda_pitfalls::known::{ContextCost, Known, KnownScenario};
+use cuda_pitfalls::known::{Known, KnownScenario};
 use cuda_pitfalls::releases::{self, LineReleases, Matrix};
 use cuda_pitfalls::render::survey::{self as survey_page, NamedSurvey};
 use cuda_pitfalls::report::{self, Report, StoreError, Stored};
@@ -16,7 +16,6 @@ use cuda_pitfalls::scenario::Scenario;
 use cuda_pitfalls::schemas::SCHEMAS;
 use cuda_pitfalls::survey::{SurveyDocument, SurveyKind, python};
 use cuda_pitfalls::text::json;
-use cuda_pitfalls::verdict::Provenance;
 use cuda_pitfalls::{catalogue, diagnosis, render, trace};
 
 use crate::explain::{Fared, Phrasings};
@@ -49,46 +48,16 @@ pub struct MadeDocuments {
     pub locked: Fared,
 }
 
-/// What one context takes on each model, by sound calibrations on real GPUs.
-fn contexts<'r>(reports: impl Iterator<Item = &'r Report>) -> Vec<ContextCost> {
-    let mut found: BTreeMap<(String, String), Vec<u64>> = BTreeMap::new();
-    for report in reports.filter(|report| report.provenance == Provenance::Measured) {
-        for cost in report
-            .run
-            .calibrations()
-            .into_iter()
-            .filter(|cost| cost.sound)
-        {
-            let gpu = report
-                .machine
-                .gpus
-                .iter()
-                .find(|gpu| gpu.uuid == cost.uuid)
-                .and_then(|gpu| gpu.name.clone());
-            if let Some(key) = gpu.zip(report.machine.driver_version.clone()) {
-                found.entry(key).or_default().push(cost.context_bytes);
-            }
-        }
-    }
-    let costs = found.into_iter().map(|((gpu, driver), all)| ContextCost {
-        gpu,
-        driver,
-        bytes: all.iter().copied().max().unwrap_or_default(),
-        calibrations: all.len(),
-    });
-    costs.collect()
-}
-
 /// Makes all generated documents.
 ///
 /// # Errors
 /// A source of the documents cannot be read or is not valid.
 pub fn make_documents() -> Result<MadeDocuments, TaskError> {
     let scenarios = catalogue::select_scenarios(&[])?;
-    let read = |path: &str| fs::read_to_string(root().join(path));
-    let phrasings = Phrasings::parse(&read("tests/phrasings.toml")?)?;
-    let locked =
-        read("tests/phrasings-locked.toml")? + "\n" + &read("tests/phrasings-locked-others.toml")?;
+    let phrasings = Phrasings::parse(&read_file("tests/phrasings.toml")?)?;
+    let locked = read_file("tests/phrasings-locked.toml")?
+        + "\n"
+        + &read_file("tests/phrasings-locked-others.toml")?;
     let locked = Phrasings::parse(&locked)?;
     let (mut measured, mut reports) = (Vec::new(), Vec::new());
     for measured_report in measured_reports(&scenarios)? {
@@ -98,62 +67,31 @@ pub fn make_documents() -> Result<MadeDocuments, TaskError> {
     let (matrix, surveys) = (release_matrix()?, committed_surveys()?);
     let lines = python::built_in().map_err(|invalid| invalid.path)?.lines;
     let asked = releases::line_releases(&matrix, &lines);
-    let bases = page::answer_bases(&measured);
-    let known = KnownSources {
+    let sources = KnownSources {
         scenarios: &scenarios,
-        bases: &bases,
-        machines: reports
-            .iter()
-            .map(|(name, report)| (name.clone(), report.machine.clone()))
-            .collect(),
-        contexts: contexts(reports.iter().map(|(_, report)| report)),
-        surveys: surveys
-            .iter()
-            .flat_map(|(_, surveys)| surveys)
-            .map(|named| &named.survey)
-            .collect(),
+        bases: &page::answer_bases(&measured),
+        reports: &reports,
+        surveys: &surveys,
         releases: &asked,
         lines: &lines,
         phrasings: &phrasings,
     };
-    let (names, questions) = known.known();
-    let names_text = names.text();
+    let (names, questions) = sources.known();
     let question_texts: Vec<QuestionTexts> = questions.iter().map(QuestionTexts::new).collect();
-    let facts = question_facts(&scenarios, &questions, &question_texts);
+    let mut documents = question_facts(&scenarios, &questions, &question_texts);
+    documents.insert("scenarios/known.json".to_owned(), names.text());
     let known = Known::new(names, questions);
-    let mut documents = scenario_pages(&scenarios, &measured, &asked, &known);
     let entries = entry_texts(&known);
     let texts = make_stored_texts(&[&phrasings.labeled_texts()[..], &entries].concat());
     let ranking = Ranking::new(StoredTexts::parse(&texts)?, question_texts.clone());
     let locked = Fared::measure_texts(&locked, &Explainer::new(&known, &ranking));
     let fared = Fared::by_parts(&phrasings, &known, &entries, &question_texts)?;
-    let traced = traced_runs()?;
-    let made = [
-        (
-            "docs/surveys/releases.md",
-            render::releases::matrix_page(&matrix),
-        ),
-        ("docs/diagnoses.md", diagnoses::page(&traced, &measured)),
-        ("docs/explain.md", explain::page(&locked)),
-        ("docs/errors.md", errors::page()),
-        ("scenarios/known.json", names_text),
-        ("scenarios/texts.json", texts),
-        ("scenarios/steps.md", steps::page()),
-        (
-            tables::SCENARIOS,
-            tables::in_scenarios_readme(&read(tables::SCENARIOS)?)?,
-        ),
-        (tables::PLUGIN, tables::plugin_tables()),
-    ];
-    documents.extend(made.map(|(path, text)| (path.to_owned(), text)));
-    documents.extend(facts);
+    documents.insert("scenarios/texts.json".to_owned(), texts);
+    documents.extend(scenario_pages(&scenarios, &measured, &asked, &known));
+    documents.extend(survey_pages(&matrix, &surveys));
+    documents.extend(pages_with_parts(&measured, &locked)?);
     documents.extend(schema_documents());
-    for (kind, surveys) in &surveys {
-        documents.insert(
-            format!("docs/surveys/{}.md", kind.name()),
-            survey_page::page(*kind, surveys),
-        );
-    }
+    documents.insert(tables::PLUGIN.to_owned(), tables::plugin_tables());
     Ok(MadeDocuments {
         documents,
         scenarios,
@@ -161,6 +99,41 @@ pub fn make_documents() -> Result<MadeDocuments, TaskError> {
         fared,
         locked,
     })
+}
+
+/// A text of the repository, by its path.
+fn read_file(path: &str) -> std::io::Result<String> {
+    fs::read_to_string(root().join(path))
+}
+
+/// The pages that are written by hand except for parts.
+fn pages_with_parts(measured: &[Measurement], locked: &Fared) -> Result<Documents, TaskError> {
+    let traced = traced_runs()?;
+    let diagnoses = diagnoses::page(&read_file(diagnoses::PAGE)?, &traced, measured)?;
+    let explain = explain::page(&read_file(explain::PAGE)?, locked)?;
+    let scenarios = tables::in_scenarios_readme(&read_file(tables::SCENARIOS)?)?;
+    let pages = [
+        (diagnoses::PAGE, diagnoses),
+        (explain::PAGE, explain),
+        (errors::PAGE, errors::page(&read_file(errors::PAGE)?)?),
+        (steps::PAGE, steps::page(&read_file(steps::PAGE)?)?),
+        (tables::SCENARIOS, scenarios),
+    ];
+    Ok(pages
+        .map(|(path, text)| (path.to_owned(), text))
+        .into_iter()
+        .collect())
+}
+
+fn survey_pages(matrix: &Matrix, surveys: &[(SurveyKind, Vec<NamedSurvey>)]) -> Documents {
+    let mut pages = Documents::new();
+    let matrix_page = render::releases::matrix_page(matrix);
+    pages.insert("docs/surveys/releases.md".to_owned(), matrix_page);
+    for (kind, surveys) in surveys {
+        let path = format!("docs/surveys/{}.md", kind.name());
+        pages.insert(path, survey_page::page(*kind, surveys));
+    }
+    pages
 }
 
 /// A committed report with what it measured of today's scenarios, by the name of its folder.
@@ -247,17 +220,16 @@ fn question_facts(
 
 /// The schemas that `cuda-pitfalls schema` prints.
 fn schema_documents() -> Documents {
-    let schemas = SCHEMAS.iter().map(|schema| {
+    let mut documents = Documents::new();
+    for schema in &SCHEMAS {
         let folder = match schema.name {
             "scenario" => "scenarios",
             _ => "reports",
         };
-        (
-            format!("{folder}/{}.schema.json", schema.name),
-            json::document(&(schema.make)()),
-        )
-    });
-    schemas.collect()
+        let path = format!("{folder}/{}.schema.json", schema.name);
+        documents.insert(path, json::document(&(schema.make)()));
+    }
+    documents
 }
 
 /// The committed surveys by their kind, each with the name of its folder.
@@ -320,14 +292,17 @@ pub fn files(folder: &str, ending: &str) -> Result<Vec<String>, TaskError> {
 /// # Errors
 /// A folder cannot be read.
 pub fn stale_documents(made: &Documents) -> Result<Vec<String>, TaskError> {
-    let stale = made
-        .iter()
-        .filter(|(path, text)| fs::read_to_string(root().join(path)).ok().as_ref() != Some(text));
-    let stale = stale.map(|(path, _)| path.clone());
+    let mut stale = Vec::new();
+    for (path, text) in made {
+        if read_file(path).ok().as_ref() != Some(text) {
+            stale.push(path.clone());
+        }
+    }
     let mut left = files(page::FOLDER, "md")?;
     left.extend(files(QUESTIONS, "ndjson")?);
     left.retain(|path| !made.contains_key(path));
-    Ok(stale.chain(left).collect())
+    stale.append(&mut left);
+    Ok(stale)
 }
 
 /// Writes the documents that are out of date, and removes those of scenarios that no longer exist. Returns the paths of

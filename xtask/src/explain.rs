@@ -11,9 +11,14 @@ use cuda_pitfalls::known::Known;
 use serde::Deserialize;
 
 use crate::TaskError;
+use crate::table::MarkdownTable;
+use crate::tables::replace_part;
+
+/// The page about look-up, below the root of the repository.
+pub const PAGE: &str = "docs/explain.md";
 
 /// What people write: texts that `explain` answers, and texts that are none of its business.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Phrasings {
     /// Texts that are answered.
@@ -77,71 +82,61 @@ impl Phrasings {
 
     /// The texts as `explain` looks them up. One whose answers are all missing says nothing.
     pub fn labeled_texts(&self) -> Vec<LabelledText> {
-        let answered = self.phrase.iter().filter_map(
-            |Phrase {
-                 words,
-                 source,
-                 answers,
-                 ..
-             }| {
-                let known = answers
-                    .iter()
-                    .filter(|answer| !answer.starts_with("missing: "))
-                    .cloned();
-                Some(known.collect())
-                    .filter(|known: &Vec<String>| !known.is_empty())
-                    .map(|known| (words, source, known))
-            },
-        );
-        let others = self
-            .negative
-            .iter()
-            .map(|Negative { words, source, .. }| (words, source, Vec::new()));
-        answered
-            .chain(others)
-            .map(|(words, source, answers)| LabelledText::new(source, words, answers))
-            .collect()
+        let mut texts = Vec::new();
+        for phrase in &self.phrase {
+            let mut answers = phrase.answers.clone();
+            answers.retain(|answer| !answer.starts_with("missing: "));
+            if !answers.is_empty() {
+                texts.push(LabelledText::new(&phrase.source, &phrase.words, answers));
+            }
+        }
+        for negative in &self.negative {
+            let (source, words) = (&negative.source, &negative.words);
+            texts.push(LabelledText::new(source, words, Vec::new()));
+        }
+        texts
     }
 
     /// The texts of one part of the threads, and those of all other parts. What is of no thread is a part by its words.
     fn part(&self, part: usize) -> (Phrasings, Phrasings) {
-        let is_in = |source: &str, words: &str| {
-            let key = if source.starts_with("http") {
-                source
-            } else {
-                words
-            };
-            key.bytes().map(usize::from).sum::<usize>() % PARTS == part
-        };
-        let all = self.clone();
-        let phrases = all.phrase.into_iter();
-        let (phrase, phrases) = phrases.partition(|text| is_in(&text.source, &text.words));
-        let negatives = all.negative.into_iter();
-        let (negative, negatives) = negatives.partition(|text| is_in(&text.source, &text.words));
-        (
-            Phrasings { phrase, negative },
-            Phrasings {
-                phrase: phrases,
-                negative: negatives,
-            },
-        )
+        let (mut own, mut others) = (Phrasings::default(), Phrasings::default());
+        for phrase in &self.phrase {
+            let is_own = part_of(&phrase.source, &phrase.words) == part;
+            let side = if is_own { &mut own } else { &mut others };
+            side.phrase.push(phrase.clone());
+        }
+        for negative in &self.negative {
+            let is_own = part_of(&negative.source, &negative.words) == part;
+            let side = if is_own { &mut own } else { &mut others };
+            side.negative.push(negative.clone());
+        }
+        (own, others)
     }
 
     /// The number of threads that a scenario is the best answer to.
     pub fn thread_count(&self, scenario: &str) -> usize {
-        let asked = self
-            .phrase
-            .iter()
-            .filter(|phrase| phrase.answers.first().is_some_and(|best| best == scenario));
-        asked
-            .map(|phrase| &phrase.source)
-            .collect::<BTreeSet<_>>()
-            .len()
+        let mut threads = BTreeSet::new();
+        for phrase in &self.phrase {
+            if phrase.answers.first().map(String::as_str) == Some(scenario) {
+                threads.insert(&phrase.source);
+            }
+        }
+        threads.len()
     }
 }
 
 /// The texts are measured in so many parts, each by the texts of the others.
 const PARTS: usize = 5;
+
+/// The part that the texts of a thread belong to.
+fn part_of(source: &str, words: &str) -> usize {
+    let key = if source.starts_with("http") {
+        source
+    } else {
+        words
+    };
+    key.bytes().map(usize::from).sum::<usize>() % PARTS
+}
 
 /// How one phrase fared.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -196,24 +191,19 @@ impl RankCounts {
         })
     }
 
-    fn row(self, name: &str) -> String {
-        row(
-            name,
-            self.all,
-            &[self.first, self.three, self.claimed, self.nothing],
-        )
+    /// The cells of a row: a name, how many there are, and parts of them.
+    fn cells(self, name: &str) -> Vec<String> {
+        let mut cells = vec![name.to_owned(), self.all.to_string()];
+        for part in [self.first, self.three, self.claimed, self.nothing] {
+            cells.push(share(part, self.all));
+        }
+        cells
     }
 }
 
-/// A row of a table: how many there are, and parts of them.
-fn row(name: &str, all: usize, parts: &[usize]) -> String {
-    let shares = parts
-        .iter()
-        .map(|part| format!("{part} ({} %)", (part * 100 + all / 2) / all.max(1)));
-    format!(
-        "| {name} | {all} | {} |\n",
-        shares.collect::<Vec<_>>().join(" | ")
-    )
+/// A part of a number of texts, with its percentage.
+fn share(part: usize, all: usize) -> String {
+    format!("{part} ({} %)", (part * 100 + all / 2) / all.max(1))
 }
 
 /// Looks a phrase up.
@@ -317,33 +307,53 @@ impl Fared {
     }
 }
 
-/// docs/explain.md, with the figures of the texts that nobody had tuned by.
-pub fn page(locked: &Fared) -> String {
+/// docs/explain.md with the figures of the texts that nobody had tuned by.
+///
+/// # Errors
+/// The page has no part for them.
+pub fn page(text: &str, locked: &Fared) -> Result<String, TaskError> {
     let Fared { ranked, answered } = locked;
-    let mut out = OPENING.to_owned();
-    out.push_str("| texts | how many | right one first | among the first three | wrong and claimed | not answered |\n");
-    out.push_str("| --- | --- | --- | --- | --- | --- |\n");
-    out.push_str(&RankCounts::from_ranked(ranked.iter()).row("all"));
-    let kinds = [
+    let mut found = MarkdownTable::new([
+        "texts",
+        "how many",
+        "right one first",
+        "among the first three",
+        "wrong and claimed",
+        "not answered",
+    ]);
+    found.row(RankCounts::from_ranked(ranked.iter()).cells("all"));
+    for (kind, name) in [
         (PhraseKind::Symptom, "symptoms"),
         (PhraseKind::Error, "messages and tracebacks"),
         (PhraseKind::Log, "logs"),
-    ];
-    for (kind, name) in kinds {
-        let of_kind = ranked.iter().filter(|ranked| ranked.phrase.kind == kind);
-        out.push_str(&RankCounts::from_ranked(of_kind).row(name));
+    ] {
+        let is_of_kind = ranked.iter().filter(|ranked| ranked.phrase.kind == kind);
+        found.row(RankCounts::from_ranked(is_of_kind).cells(name));
     }
-    out.push_str("\n| texts about something else | not answered | closest | claimed |\n| --- | --- | --- | --- |\n");
-    let counts = RankCounts::from_others(answered.iter().map(|answered| answered.certainty));
     let RankCounts {
         all,
         nothing,
         claimed,
         ..
-    } = counts;
-    out.push_str(
-        &row("", all, &[nothing, all - nothing - claimed, claimed]).replacen("|  ", "", 1),
-    );
+    } = RankCounts::from_others(answered.iter().map(|answered| answered.certainty));
+    let mut others = MarkdownTable::new([
+        "texts about something else",
+        "not answered",
+        "closest",
+        "claimed",
+    ]);
+    others.row([
+        all.to_string(),
+        share(nothing, all),
+        share(all - nothing - claimed, all),
+        share(claimed, all),
+    ]);
+    let made = found.to_text() + &others.to_text() + &missed_texts(ranked);
+    replace_part(text, "figures", &made)
+}
+
+/// The texts whose right answer was not among the first three.
+fn missed_texts(ranked: &[Ranked]) -> String {
     let (mut unsaid, mut missed) = (0, String::new());
     for Ranked { phrase, rank, .. } in ranked {
         let mut answers = phrase.answers.iter();
@@ -358,108 +368,8 @@ pub fn page(locked: &Fared) -> String {
         };
         let _ = writeln!(missed, "- {link}: {answers}");
     }
-    let _ = writeln!(
-        out,
+    format!(
         "\nOf the texts {unsaid} have no right answer among what is known; they count as not found. These were not found \
-         among the first three:\n",
-    );
-    out.push_str(&missed);
-    out
+         among the first three:\n\n{missed}"
+    )
 }
-
-const OPENING: &str = "\
-# How `explain` finds its answers
-
-`cuda-pitfalls explain WORDS…` explains a symptom, a call, an error, a variable or a framework line from built-in \
-data: it needs no GPU and no checkout. `explain -` reads a traceback or a log from standard input to its end, passes \
-it through to stdout, and then answers on stderr. It examines the last MiB. Text that is typed at a terminal is not \
-repeated, and with `--json` only the document is printed; both answer on stdout. `explain -- COMMAND…` runs a \
-command with your input, output and signals, answers on stderr what it wrote there, and ends as it did. If the \
-command failed to start CUDA, the checks of `doctor` run and report the cause that applies here.
-
-```sh
-cuda-pitfalls explain torch.cuda.is_available mask
-cuda-pitfalls explain 700
-cuda-pitfalls explain cudaGetErrorString
-cuda-pitfalls explain -- python train.py
-python train.py 2>&1 | cuda-pitfalls explain -
-```
-
-It exits with 0 if it found something, with 4 if the text contains nothing about CUDA start-up, and with 2 if no \
-words were given. `--json` prints one document.
-
-## The order of look-up
-
-The first step that finds something answers.
-
-1. **Names.** [scenarios/known.json](../scenarios/known.json) and, for each scenario, the file next to it contain \
-everything that has a name: scenarios, findings of `trace`, symptoms, errors, messages, variables, masks, calls, \
-framework lines, files and system calls that CUDA needs, statuses of other libraries, and the commands and exit \
-codes of this program.
-   - A line that is such a name, in a usual spelling (`import x`, `from x import y`, other capitals, with or without \
-`torch.`, a variable with a value or misspelled), answers with its own entry first, and then with the scenarios \
-about it.
-   - A Python line is an exact match only if it is the measured code. Another call of its function, or a call on its \
-result, is reported as closest, together with the measured code. An import that was not measured is answered by the \
-command that measures it.
-   - If two entries share a name, the one that comes first in this list is used. `list --names` prints all of them.
-2. **Not about CUDA.** Texts about HIP and ROCm, XPU, NPU, Metal, Apple's MPS, Vulkan and similar technologies are \
-reported as such.
-3. **Command lines.** A mask in front of a command, in `export` or in `env` is set before the program starts, so it \
-is never too late. The answer is the effect of its value, or the GPUs that its numbers select. An error with advice \
-in the same text comes first.
-4. **Errors.** A C name, or a number that is bound as a code: `error 700`, `(700)`, `returned 304`, `cuInit = 3`, or \
-alone. Versions, counts, ordinals, line numbers and exit codes are not taken for error codes.
-5. **Messages** of all libraries. Of several in one line, the longest is used, and a number next to it decides. \
-Common errors come with their causes. Each cause states the scenario or survey that measured it, or its source, with \
-the package, versions and day. What to do first is above them. The causes are in the order in which to check them; \
-how often each occurs is not known. Three are shown, and all with `--all`. A message that a scenario is about \
-(`says`) answers with the scenario.
-6. **Nearest texts.** Otherwise the answers of the most similar known texts are shown. They are called *closest* and \
-never claimed to be exact. The answer of a message or an error is followed by the two closest scenarios. Names that \
-a text has among other words are explained too.
-
-In a pasted text, only messages, names of errors and functions, and the names of packages are looked up. Paths, \
-addresses, times, line numbers and the lines that frameworks print below every error are dropped.
-
-## How questions are ranked
-
-1. **Texts.** About three thousand texts of public threads and nine hundred short sentences are labeled by hand with \
-their answers, or as being about something else: [tests/phrasings.toml](../tests/phrasings.toml). The texts also \
-include the questions of this program, and its errors, messages and symptoms with their meanings. The program \
-contains only their words, without their order: [scenarios/texts.json](../scenarios/texts.json).
-2. **Words.** A text is split into words, without their endings and in one spelling. \
-[scenarios/synonyms.toml](../scenarios/synonyms.toml) lists words and phrases with the same meaning, such as \
-`subprocess` and `child`, or `VRAM` and `memory`; one word represents all of a list. It also translates technical \
-words in Chinese, Japanese, Korean and Russian to English; the rest of a text in these scripts is ignored. Exact \
-names (`torch.cuda.is_available`, `cudaSetDevice`, `CUDA_VISIBLE_DEVICES`) are also kept complete. `GPU 0`, `cuda:0` \
-and `device 0` are the same. Two adjacent words count as a pair, with weight 0.7. An unknown word is replaced by the \
-known one that differs from it by one character, or by two if it is long.
-3. **Similarity.** Two texts are more similar the more words they share, and rare words count more (the cosine of \
-their words, weighted by rarity).
-4. **Votes.** All texts vote for their answers, each with the square of its similarity to yours and by the rank of \
-the answer in its list. A vote for a symptom goes to the scenario of the symptom that has most votes, if these are \
-0.7 of the symptom's or more. Otherwise it goes to the symptom's causes, or, if none are listed, to its first \
-scenario: yes before no, and then by framework (that of your text, or PyTorch).
-5. **No answer.** Each text of a thread votes, with the cube of its similarity to yours, on whether yours is one \
-with an answer or about something else, as if there were equally many of both types. Short sentences and the \
-program's own texts count 0.42 times. No answer is given if the share of those with an answer is too small. The \
-threshold was fitted: a CUDA, GPU or framework name lowers it, and pasted text raises it. A text \
-with a CUDA error always has an answer.
-
-## How often the right one comes first
-
-This was measured with texts that nobody had seen before they were opened: 130 of public threads of two years, 20 \
-typed from memory as a stranger would, and 110 about other subjects ([texts](../tests/phrasings-locked.toml), \
-[others](../tests/phrasings-locked-others.toml)). They were sealed by [hash](../tests/phrasings-locked.sha256) \
-first, and their answers were listed by somebody who did not see the program's answers. They were opened once, on 27 \
-November 2026, when all tuning was done (for later versions the table is made again, and nothing is tuned on them). \
-Whether a thread belongs to them or to the texts that are looked up was decided by its address alone.
-
-People's sentences are paraphrased; messages are as programs print them. About half are from pull requests and \
-commits, whose symptom was reconstructed, and most causes are those of excerpts. Another set of 150 and 110, opened \
-before that, had 59 % right first, 75 % among the first three, 2 % wrong and claimed, and 90 % of the others not \
-answered. None of the texts is among those that are looked up. An error with advice is right if the list names the \
-error or its first cause.
-
-";

@@ -14,18 +14,21 @@ use cuda_pitfalls::known::{
 use cuda_pitfalls::machine::Machine;
 use cuda_pitfalls::releases::LineReleases;
 use cuda_pitfalls::render::releases;
-use cuda_pitfalls::scenario::{Case, Scenario, environment, symptom};
-use cuda_pitfalls::survey::SurveyDocument;
+use cuda_pitfalls::render::survey::NamedSurvey;
+use cuda_pitfalls::report::Report;
+use cuda_pitfalls::scenario::{Scenario, environment, symptom};
+use cuda_pitfalls::survey::SurveyKind;
 use cuda_pitfalls::survey::env::EnvRow;
 use cuda_pitfalls::survey::python::{PythonLine, PythonRow};
 use cuda_pitfalls::text::counts::tally_items;
 use cuda_pitfalls::text::versions::{Version, name, number};
+use cuda_pitfalls::verdict::Provenance;
 use cuda_pitfalls::{cli, diagnosis};
 use cuda_pitfalls_calls::{CallLibrary, status};
 
 use self::measured::{CallFacts, MeasuredFacts, line_sentence, variable_sentence};
 use crate::explain::Phrasings;
-use crate::{errors, page};
+use crate::{diagnoses, errors, page};
 
 /// What the store is made of.
 pub struct KnownSources<'s> {
@@ -33,12 +36,10 @@ pub struct KnownSources<'s> {
     pub scenarios: &'s [Scenario],
     /// The evidence for each answer, by the scenario's name.
     pub bases: &'s BTreeMap<String, Basis>,
-    /// The machine of each report, by its folder.
-    pub machines: Vec<(String, Machine)>,
-    /// What one context takes on each model.
-    pub contexts: Vec<ContextCost>,
-    /// The committed surveys.
-    pub surveys: Vec<&'s SurveyDocument>,
+    /// The reports, by their folders.
+    pub reports: &'s [(String, Report)],
+    /// The committed surveys by their kind.
+    pub surveys: &'s [(SurveyKind, Vec<NamedSurvey>)],
     /// What each line does in one release after another.
     pub releases: &'s [LineReleases],
     /// The lines of the survey.
@@ -50,9 +51,11 @@ pub struct KnownSources<'s> {
 impl KnownSources<'_> {
     /// What has a name, and the questions with what they are about.
     pub fn known(&self) -> (KnownNames, Vec<KnownScenario>) {
-        let measured = MeasuredFacts::new(self.surveys.clone());
+        let surveys = self.surveys.iter().flat_map(|(_, surveys)| surveys);
+        let measured = MeasuredFacts::new(surveys.map(|named| &named.survey).collect());
         let mut entries = self.own_names();
-        entries.extend(self.errors());
+        entries.extend(error_entries());
+        entries.extend(message_entries());
         entries.extend(status_entries());
         entries.extend(self.variables(&measured.variables));
         entries.extend(measured.masks.iter().cloned());
@@ -68,21 +71,25 @@ impl KnownSources<'_> {
         let names = KnownNames {
             entries,
             needs: measured.needs,
-            contexts: self.contexts.clone(),
+            contexts: context_costs(self.reports),
         };
         (names, scenarios)
     }
 
     fn known_scenario(&self, scenario: &Scenario, entries: &[KnownEntry]) -> KnownScenario {
-        let evidence = scenario
-            .instances
-            .iter()
-            .flat_map(|instance| &instance.expect)
-            .map(|entry| &entry.evidence);
-        let deciding = self
-            .releases
-            .iter()
-            .filter(|line| line.scenarios.contains(&scenario.name));
+        let mut machines = Vec::new();
+        for instance in &scenario.instances {
+            for expected in &instance.expect {
+                machines.extend(self.machine(&expected.evidence));
+            }
+        }
+        let machines = tally_items(machines).into_iter();
+        let mut releases = Vec::new();
+        for line in self.releases {
+            if line.scenarios.contains(&scenario.name) {
+                releases.push(releases::line(line));
+            }
+        }
         KnownScenario {
             name: scenario.name.clone(),
             question: scenario.question.clone(),
@@ -92,12 +99,9 @@ impl KnownSources<'_> {
             tags: scenario.tags.clone(),
             messages: scenario.says.clone(),
             is_essential: is_essential(scenario),
-            machines: tally_items(evidence.filter_map(|folder| self.machine(folder)))
-                .into_iter()
-                .map(|(machine, _)| machine)
-                .collect(),
+            machines: machines.map(|(machine, _)| machine).collect(),
             basis: self.bases.get(&scenario.name).cloned(),
-            releases: deciding.map(releases::line).collect(),
+            releases,
             threads: self.phrasings.thread_count(&scenario.name),
             about: mentions(scenario, entries),
         }
@@ -106,61 +110,63 @@ impl KnownSources<'_> {
     /// The machine of a report, in words.
     fn machine(&self, evidence: &str) -> Option<String> {
         let folder = evidence.strip_prefix("reports/")?;
-        self.machines
-            .iter()
-            .find(|(name, _)| name == folder)
-            .map(|(_, machine)| machine_in_words(machine))
+        let (_, report) = self.reports.iter().find(|(name, _)| name == folder)?;
+        Some(machine_in_words(&report.machine))
     }
 
     /// The program's own names: findings of `trace`, symptoms, commands and exit codes.
     fn own_names(&self) -> Vec<KnownEntry> {
-        let rules = diagnosis::embedded_rules().iter().map(|rule| KnownEntry {
-            names: vec![rule.name.clone(), rule.title.clone()],
-            sentence: format!("`trace` finds that {}: {}", rule.title, rule.why),
-            page: format!("docs/diagnoses.md#{}", rule.name),
-            rests_on: rule.evidence.clone(),
-            scenarios: vec![rule.scenario.clone()],
-            ..entry(KnownKind::Rule, "rule", &rule.name)
-        });
-        let symptoms = symptom::all().iter().map(|symptom| KnownEntry {
-            names: vec![symptom.id.clone(), symptom.sentence.clone()],
-            sentence: symptom.sentence.clone(),
-            ..entry(KnownKind::Symptom, "symptom", &symptom.id)
-        });
-        // The index has the symptoms that a question is about, and docs/errors.md the others.
-        let symptoms = symptoms.map(|symptom| KnownEntry {
-            page: match explain::advice_about(&symptom.id) {
-                Some(advice) if !self.has_symptom(&symptom.names[0]) => errors::advice_link(advice),
-                _ => symptom
-                    .id
-                    .replace("symptom/", &format!("{}#", page::index_path())),
-            },
-            ..symptom
-        });
-        let commands = cli::list_commands()
-            .into_iter()
-            .map(|(name, about)| KnownEntry {
+        let mut entries = Vec::new();
+        for rule in diagnosis::embedded_rules() {
+            entries.push(KnownEntry {
+                names: vec![rule.name.clone(), rule.title.clone()],
+                sentence: format!("`trace` finds that {}: {}", rule.title, rule.why),
+                page: format!("{}#{}", diagnoses::PAGE, rule.name),
+                rests_on: rule.evidence.clone(),
+                scenarios: vec![rule.scenario.clone()],
+                ..entry(KnownKind::Rule, "rule", &rule.name)
+            });
+        }
+        for symptom in symptom::all() {
+            // The index has the symptoms that a question is about, and docs/errors.md the others.
+            let entry = entry(KnownKind::Symptom, "symptom", &symptom.id);
+            let page = match explain::advice_about(&entry.id) {
+                Some(advice) if !self.has_symptom(&symptom.id) => errors::advice_link(advice),
+                _ => format!("{}#{}", page::index_path(), symptom.id),
+            };
+            entries.push(KnownEntry {
+                names: vec![symptom.id.clone(), symptom.sentence.clone()],
+                sentence: symptom.sentence.clone(),
+                page,
+                ..entry
+            });
+        }
+        for (name, about) in cli::list_commands() {
+            entries.push(KnownEntry {
                 names: vec![name.clone(), format!("cuda-pitfalls {name}")],
                 sentence: format!("cuda-pitfalls {name}: {about}"),
                 page: "README.md".to_owned(),
                 ..entry(KnownKind::Command, "command", &name)
             });
-        let exits = Exit::WORST_FIRST.into_iter().map(|exit| KnownEntry {
-            names: ["exit code ", "exit ", "exit status "]
-                .into_iter()
-                .map(|words| format!("{words}{}", exit.code()))
-                .chain([exit.name().to_owned()])
-                .collect(),
-            sentence: format!(
-                "Exit code {} of cuda-pitfalls ({}): {}.",
-                exit.code(),
-                exit.name(),
-                exit.meaning()
-            ),
-            page: "docs/run.md".to_owned(),
-            ..entry(KnownKind::Exit, "exit", &exit.code().to_string())
-        });
-        rules.chain(symptoms).chain(commands).chain(exits).collect()
+        }
+        for exit in Exit::WORST_FIRST {
+            let (code, name) = (exit.code(), exit.name());
+            entries.push(KnownEntry {
+                names: vec![
+                    format!("exit code {code}"),
+                    format!("exit {code}"),
+                    format!("exit status {code}"),
+                    name.to_owned(),
+                ],
+                sentence: format!(
+                    "Exit code {code} of cuda-pitfalls ({name}): {}.",
+                    exit.meaning()
+                ),
+                page: "docs/run.md".to_owned(),
+                ..entry(KnownKind::Exit, "exit", &code.to_string())
+            });
+        }
+        entries
     }
 
     fn has_symptom(&self, symptom: &str) -> bool {
@@ -179,177 +185,123 @@ impl KnownSources<'_> {
 
     fn line(&self, id: &str, all: &[&String], measured: &[(PythonRow, String)]) -> KnownEntry {
         let facts = measured.iter().find(|(row, _)| row.id == id);
-        let released: Vec<&LineReleases> = self
-            .releases
-            .iter()
-            .filter(|facts| facts.line == id)
-            .collect();
-        let mut sentences: Vec<String> = facts.map(line_sentence).into_iter().collect();
-        let clauses: Vec<String> = released.iter().map(|facts| releases::line(facts)).collect();
-        sentences.extend(
-            (!clauses.is_empty()).then(|| format!("Asked without a GPU, {}.", clauses.join("; "))),
-        );
-        let function = function(id);
-        let mut names = vec![id.to_owned()];
-        let last = function.rsplit('.').next().unwrap_or_default();
-        let is_only = !all.iter().any(|other| {
-            self::function(other) != function
-                && self::function(other).rsplit('.').next() == Some(last)
-        });
-        if function == id && is_only && last.contains('_') && !function.contains(' ') {
-            names.push(last.to_owned());
+        let mut released = Vec::new();
+        let mut release_count = 0;
+        for line in self.releases {
+            if line.line == id {
+                released.push(releases::line(line));
+                release_count += line
+                    .spans
+                    .iter()
+                    .map(|span| span.releases.len())
+                    .sum::<usize>();
+            }
         }
-        names.dedup();
-        let decided = self.lines.iter().filter(|line| line.id == id);
-        let scenarios = decided.flat_map(|line| line.scenarios.clone()).collect();
+        let (mut sentences, mut grounds) = (Vec::new(), Vec::new());
+        if let Some(facts) = facts {
+            sentences.push(line_sentence(facts));
+            grounds.push(facts.1.clone());
+        }
+        if !released.is_empty() {
+            sentences.push(format!("Asked without a GPU, {}.", released.join("; ")));
+            grounds.push(format!("{release_count} releases without a GPU"));
+        }
+        let mut names = vec![id.to_owned()];
+        names.extend(last_part_alone(id, all).map(str::to_owned));
+        let mut scenarios = Vec::new();
+        for line in self.lines {
+            if line.id == id {
+                scenarios.extend(line.scenarios.iter().cloned());
+            }
+        }
         let page = if facts.is_some() {
             "docs/surveys/python.md"
         } else {
             "docs/surveys/releases.md"
         };
-        let on = facts.map(|(_, on)| on.clone());
-        let without = (!released.is_empty()).then(|| {
-            let count: usize = released
-                .iter()
-                .flat_map(|facts| &facts.spans)
-                .map(|span| span.releases.len())
-                .sum();
-            format!("{count} releases without a GPU")
-        });
         KnownEntry {
             names,
             sentence: sentences.join(" "),
             page: page.to_owned(),
-            rests_on: on.into_iter().chain(without).collect::<Vec<_>>().join("; "),
+            rests_on: grounds.join("; "),
             scenarios,
             ..entry(KnownKind::Line, "line", id)
         }
     }
 
-    /// The statuses of libcudart and libcuda, and messages that are no status.
-    fn errors(&self) -> Vec<KnownEntry> {
-        let mut codes: BTreeMap<u32, Vec<String>> = BTreeMap::new();
-        for (code, name) in [CallLibrary::Runtime, CallLibrary::Driver]
-            .into_iter()
-            .flat_map(status::table)
-        {
-            let names = codes.entry(*code).or_default();
-            let name = name.to_string_lossy().into_owned();
-            if !names.contains(&name) {
-                names.push(name);
-            }
-        }
-        codes.remove(&0);
-        let statuses = codes.into_iter().map(|(code, names)| {
-            let says = status::message(code)
-                .map(|says| format!(": {says}"))
-                .unwrap_or_default();
-            let known = explain::all_advice()
-                .iter()
-                .find(|advice| advice.codes.contains(&code));
-            let scenarios = known
-                .iter()
-                .flat_map(|advice| measured_by(advice))
-                .collect();
-            KnownEntry {
-                sentence: format!("Error {code} is {}{says}.", names.join(", ")),
-                names: [format!("error {code}"), code.to_string()]
-                    .into_iter()
-                    .chain(names)
-                    .collect(),
-                page: match known {
-                    Some(advice) => errors::advice_link(advice),
-                    None if i64::from(code) == status::SIM_NOT_MODELLED => {
-                        "docs/simulated-machine.md".to_owned()
-                    }
-                    None => String::new(),
-                },
-                rests_on: known
-                    .map_or_else(|| "the names of CUDA's headers".to_owned(), advice_grounds),
-                scenarios,
-                ..entry(KnownKind::Error, "error", &code.to_string())
-            }
-        });
-        let messages = explain::all_advice()
-            .iter()
-            .filter(|advice| advice.id.starts_with("message/"));
-        let messages = messages.map(|advice| KnownEntry {
-            id: advice.id.clone(),
-            names: [advice.id.clone()]
-                .into_iter()
-                .chain(advice.says.iter().cloned())
-                .collect(),
-            sentence: advice.means.clone(),
-            page: errors::advice_link(advice),
-            rests_on: advice_grounds(advice),
-            scenarios: measured_by(advice).collect(),
-            ..entry(KnownKind::Message, "message", &advice.id)
-        });
-        let xids = explain::all_xids().iter().map(|(xid, advice)| KnownEntry {
-            names: advice.says.clone(),
-            sentence: xid.sentence(),
-            page: "docs/errors.md#xids".to_owned(),
-            rests_on: advice_grounds(advice),
-            scenarios: measured_by(advice).collect(),
-            ..entry(KnownKind::Message, "xid", &xid.code.to_string())
-        });
-        statuses.chain(messages).chain(xids).collect()
-    }
-
     fn variables(&self, measured: &[(EnvRow, String)]) -> Vec<KnownEntry> {
-        let entries = environment::variable_readers().map(|(name, reader)| {
-            let facts = measured.iter().find(|(row, _)| row.variable == name);
-            KnownEntry {
-                sentence: facts.map_or_else(
-                    || format!("{name} is read by {reader}; when it is read was not measured."),
-                    variable_sentence,
-                ),
-                page: facts
-                    .map(|_| "docs/surveys/env.md".to_owned())
-                    .unwrap_or_default(),
-                rests_on: facts.map_or_else(
-                    || "scenarios/variables.toml".to_owned(),
-                    |(_, on)| on.clone(),
-                ),
-                ..entry(KnownKind::Variable, "variable", name)
-            }
-        });
-        entries.collect()
+        let mut entries = Vec::new();
+        for (name, reader) in environment::variable_readers() {
+            let entry = entry(KnownKind::Variable, "variable", name);
+            entries.push(
+                match measured.iter().find(|(row, _)| row.variable == name) {
+                    Some(facts) => KnownEntry {
+                        sentence: variable_sentence(facts),
+                        page: "docs/surveys/env.md".to_owned(),
+                        rests_on: facts.1.clone(),
+                        ..entry
+                    },
+                    None => KnownEntry {
+                        sentence: format!(
+                            "{name} is read by {reader}; when it is read was not measured."
+                        ),
+                        rests_on: "scenarios/variables.toml".to_owned(),
+                        ..entry
+                    },
+                },
+            );
+        }
+        entries
     }
 
     /// The calls. The plain call of a function has its name; another way to call it has a dash and a word behind it.
     fn calls(&self, measured: &[CallFacts]) -> Vec<KnownEntry> {
-        let entries = measured.iter().map(|facts| {
+        let mut entries = Vec::new();
+        for facts in measured {
             let function = facts.function();
+            let mut names = vec![facts.call.clone()];
             let others = measured.iter().filter(|other| other.function() == function);
             let plain = others.min_by_key(|other| other.call.len());
-            let mut names = vec![facts.call.clone()];
-            if plain.is_some_and(|plain| plain.call == facts.call) {
+            if facts.call != function && plain == Some(facts) {
                 names.push(function.to_owned());
             }
-            names.dedup();
-            KnownEntry {
+            entries.push(KnownEntry {
                 names,
                 sentence: facts.sentence(),
                 page: "docs/surveys/calls.md".to_owned(),
                 rests_on: facts.on.clone(),
                 ..entry(KnownKind::Call, "call", &facts.call)
-            }
-        });
-        entries.collect()
+            });
+        }
+        entries
     }
+}
+
+/// The last part of the name of a line's function, if it is a name of its own and no other function ends with it.
+fn last_part_alone<'i>(id: &'i str, all: &[&String]) -> Option<&'i str> {
+    let function = function(id);
+    let (_, last) = function.rsplit_once('.')?;
+    if function != id || !last.contains('_') || function.contains(' ') {
+        return None;
+    }
+    for other in all {
+        let other = self::function(other);
+        if other != function && other.rsplit('.').next() == Some(last) {
+            return None;
+        }
+    }
+    Some(last)
 }
 
 /// The entries that a question names, each with the part of the question that has the name.
 fn mentions(scenario: &Scenario, entries: &[KnownEntry]) -> BTreeMap<String, Mention> {
-    let steps: Vec<&str> = trap_cases(scenario).flat_map(steps).collect();
-    let statuses: Vec<&str> = trap_cases(scenario).flat_map(statuses_of).collect();
+    let (steps, statuses) = trap_texts(scenario);
     let parts = [
         (MentionPart::Question, scenario.question.clone()),
         (MentionPart::Message, scenario.says.join("\n")),
         (MentionPart::Belief, scenario.belief.clone()),
-        (MentionPart::Step, steps.join("\n")),
-        (MentionPart::Status, statuses.join("\n")),
+        (MentionPart::Step, steps),
+        (MentionPart::Status, statuses),
     ];
     let called = scenario.name.replace('-', "_");
     let mut found = BTreeMap::new();
@@ -381,29 +333,23 @@ fn looked_for(entry: &KnownEntry) -> Vec<&str> {
     }
 }
 
-fn trap_cases(scenario: &Scenario) -> impl Iterator<Item = &Case> {
-    scenario
-        .instances
-        .iter()
-        .take(1)
-        .flat_map(|instance| &instance.cases)
-        .filter(|case| case.name == "trap")
-}
-
-/// The calls or lines of a case, and the variables that are set for it.
-fn steps(case: &Case) -> impl Iterator<Item = &str> {
-    let steps = case
-        .steps
-        .iter()
-        .map(|step| step.python_line().unwrap_or(&step.call));
-    case.env.keys().map(String::as_str).chain(steps)
-}
-
-fn statuses_of(case: &Case) -> impl Iterator<Item = &str> {
-    case.expect
-        .iter()
-        .flat_map(|check| &check.facts.status)
-        .map(String::as_str)
+/// The calls or lines of a scenario's trap and the variables that are set for it, and the statuses that it expects.
+fn trap_texts(scenario: &Scenario) -> (String, String) {
+    let (mut steps, mut statuses): (Vec<&str>, Vec<&str>) = (Vec::new(), Vec::new());
+    let first = scenario.instances.first();
+    for case in first.iter().flat_map(|instance| &instance.cases) {
+        if case.name != "trap" {
+            continue;
+        }
+        steps.extend(case.env.keys().map(String::as_str));
+        for step in &case.steps {
+            steps.push(step.python_line().unwrap_or(&step.call));
+        }
+        for check in &case.expect {
+            statuses.extend(check.facts.status.iter().map(String::as_str));
+        }
+    }
+    (steps.join("\n"), statuses.join("\n"))
 }
 
 /// Whether a text has a name, and not only as a part of a longer one.
@@ -455,6 +401,78 @@ fn advice_grounds(advice: &Advice) -> String {
     format!("{measured} of {} causes measured", advice.causes.len())
 }
 
+/// The statuses of libcudart and libcuda.
+fn error_entries() -> Vec<KnownEntry> {
+    let mut codes: BTreeMap<u32, Vec<String>> = BTreeMap::new();
+    for library in [CallLibrary::Runtime, CallLibrary::Driver] {
+        for (code, name) in status::table(library) {
+            let names = codes.entry(*code).or_default();
+            let name = name.to_string_lossy().into_owned();
+            if *code != 0 && !names.contains(&name) {
+                names.push(name);
+            }
+        }
+    }
+    codes.remove(&0);
+    let mut entries = Vec::new();
+    for (code, codes_names) in codes {
+        let mut advices = explain::all_advice().iter();
+        let known = advices.find(|advice| advice.codes.contains(&code));
+        let mut sentence = format!("Error {code} is {}", codes_names.join(", "));
+        if let Some(says) = status::message(code) {
+            sentence += &format!(": {says}");
+        }
+        let mut names = vec![format!("error {code}"), code.to_string()];
+        names.extend(codes_names);
+        let mut entry = KnownEntry {
+            sentence: sentence + ".",
+            names,
+            rests_on: "the names of CUDA's headers".to_owned(),
+            ..entry(KnownKind::Error, "error", &code.to_string())
+        };
+        if let Some(advice) = known {
+            entry.page = errors::advice_link(advice);
+            entry.rests_on = advice_grounds(advice);
+            entry.scenarios = measured_by(advice).collect();
+        } else if i64::from(code) == status::SIM_NOT_MODELLED {
+            entry.page = "docs/simulated-machine.md".to_owned();
+        }
+        entries.push(entry);
+    }
+    entries
+}
+
+/// Messages that are no status, and numbers of the kernel's log.
+fn message_entries() -> Vec<KnownEntry> {
+    let mut entries = Vec::new();
+    for advice in explain::all_advice() {
+        if advice.id.starts_with("message/") {
+            let mut names = vec![advice.id.clone()];
+            names.extend(advice.says.iter().cloned());
+            entries.push(KnownEntry {
+                id: advice.id.clone(),
+                names,
+                sentence: advice.means.clone(),
+                page: errors::advice_link(advice),
+                rests_on: advice_grounds(advice),
+                scenarios: measured_by(advice).collect(),
+                ..entry(KnownKind::Message, "message", &advice.id)
+            });
+        }
+    }
+    for (xid, advice) in explain::all_xids() {
+        entries.push(KnownEntry {
+            names: advice.says.clone(),
+            sentence: xid.sentence(),
+            page: format!("{}#xids", errors::PAGE),
+            rests_on: advice_grounds(advice),
+            scenarios: measured_by(advice).collect(),
+            ..entry(KnownKind::Message, "xid", &xid.code.to_string())
+        });
+    }
+    entries
+}
+
 /// The statuses of other libraries.
 fn status_entries() -> Vec<KnownEntry> {
     let libraries = [
@@ -481,14 +499,45 @@ fn status_entries() -> Vec<KnownEntry> {
     entries
 }
 
+/// What one context takes on each model, by sound calibrations on real GPUs.
+fn context_costs(reports: &[(String, Report)]) -> Vec<ContextCost> {
+    let mut found: BTreeMap<(String, String), Vec<u64>> = BTreeMap::new();
+    for (_, report) in reports {
+        let Some(driver) = &report.machine.driver_version else {
+            continue;
+        };
+        if report.provenance != Provenance::Measured {
+            continue;
+        }
+        for cost in report.run.calibrations() {
+            let mut gpus = report.machine.gpus.iter();
+            let gpu = gpus.find(|gpu| gpu.uuid == cost.uuid);
+            if let Some(model) = gpu.and_then(|gpu| gpu.name.clone())
+                && cost.sound
+            {
+                let costs = found.entry((model, driver.clone())).or_default();
+                costs.push(cost.context_bytes);
+            }
+        }
+    }
+    let mut costs = Vec::new();
+    for ((gpu, driver), all) in found {
+        costs.push(ContextCost {
+            gpu,
+            driver,
+            bytes: all.iter().copied().max().unwrap_or_default(),
+            calibrations: all.len(),
+        });
+    }
+    costs
+}
+
 /// The GPUs, the driver and the libcudarts of a machine: `2× NVIDIA H200, driver 580.159.04, libcudart 13.0`.
 fn machine_in_words(machine: &Machine) -> String {
-    let versions: BTreeSet<Version> = machine
-        .libcudart
-        .iter()
-        .filter_map(|runtime| runtime.version.as_deref())
-        .map(number)
-        .collect();
+    let mut versions: BTreeSet<Version> = BTreeSet::new();
+    for runtime in &machine.libcudart {
+        versions.extend(runtime.version.as_deref().map(number));
+    }
     let names: Vec<String> = versions.iter().map(|version| name(version)).collect();
     let libcudart = match names.as_slice() {
         [] => String::new(),

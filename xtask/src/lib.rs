@@ -13,6 +13,7 @@ pub mod known;
 mod listed;
 pub mod page;
 pub mod steps;
+mod table;
 pub mod tables;
 
 /// Why a task failed, such as a scenario that is not valid, or a file that cannot be read or written.

@@ -18,7 +18,6 @@ mod order;
 mod prose;
 mod showed;
 mod since;
-mod table;
 mod values;
 
 pub use index::{index, path as index_path};

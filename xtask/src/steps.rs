@@ -1,80 +1,74 @@
 //! The steps as a page, from the tables of calls: what each call does, takes and returns.
 
 use std::collections::BTreeMap;
-use std::fmt::Write;
 
 use cuda_pitfalls_calls::{
     self as calls, ACTOR, Call, CallLibrary, Constants, Output, Param, ParamKind,
 };
 
+use crate::TaskError;
+use crate::table::MarkdownTable;
+use crate::tables::replace_part;
 use cuda_pitfalls::catalogue;
 
-const HEAD: &str = "# All steps
+/// The page of calls, below the root of the repository.
+pub const PAGE: &str = "scenarios/steps.md";
 
-Generated from the tables of calls (`src/calls/tables/`); `cargo xtask bless` writes it anew.
-
-\"Handle of a …\" takes a name that `as` bound before. A value after `=` is what is passed when the argument is left out. `as` names the type of what can be bound. Handles appear among the values as `bound` or `NULL`, never as numbers. A stream may be `\"NULL\"`, `\"cudaStreamLegacy\"` or `\"cudaStreamPerThread\"`. Values marked \\* may differ from attempt to attempt: they can be checked, but never make two outcomes differ.
-";
-
-/// The page, in Markdown.
-pub fn page() -> String {
-    let mut text = HEAD.to_string();
+/// The page with today's calls, constants and kernel files.
+///
+/// # Errors
+/// The page has no part for them.
+pub fn page(text: &str) -> Result<String, TaskError> {
+    let mut made = String::new();
     for library in CallLibrary::ALL {
-        let rows: Vec<&Call> = calls::all()
-            .filter(|call| call.library == library)
-            .collect();
-        if rows.is_empty() {
-            continue;
+        let mut table = MarkdownTable::new(["step", "what it does", "arguments", "values"]);
+        for call in calls::all() {
+            if call.library == library {
+                let name = format!("`{}`", call.name);
+                let summary = call.summary.to_owned();
+                table.row([name, summary, arguments(call), values(call)]);
+            }
         }
         let title = if library == CallLibrary::Harness {
             "Actions of the worker (harness)"
         } else {
             library.name()
         };
-        let _ = write!(
-            text,
-            "\n## {title}\n\n| step | what it does | arguments | values |\n| --- | --- | --- | --- |\n"
-        );
-        for call in rows {
-            let _ = writeln!(
-                text,
-                "| `{}` | {} | {} | {} |",
-                call.name,
-                call.summary,
-                arguments(call),
-                values(call)
-            );
+        if table.len() > 0 {
+            made += &format!("\n## {title}\n{}", table.to_text());
         }
     }
-    text.push_str("\n## Constants by name\n\n| argument type | names |\n| --- | --- |\n");
-    for constants in used_constants() {
-        let names: Vec<String> = constants
+    let mut constants = MarkdownTable::new(["argument type", "names"]);
+    for used in used_constants() {
+        let names: Vec<String> = used
             .values
             .iter()
             .map(|(name, _)| format!("`{name}`"))
             .collect();
-        let _ = writeln!(text, "| {} | {} |", constants.name, names.join(", "));
+        constants.row([used.name.to_owned(), names.join(", ")]);
     }
-    text.push_str("\n## Kernel files, for `ptx`\n\n| file | what it is for | kernels |\n| --- | --- | --- |\n");
+    made += &format!("\n## Constants by name\n{}", constants.to_text());
+    made += &format!("\n## Kernel files, for `ptx`\n{}", kernels_table());
+    replace_part(text, "steps", &made)
+}
+
+/// The kernel files: their first comment, and their kernels.
+fn kernels_table() -> String {
+    let mut table = MarkdownTable::new(["file", "what it is for", "kernels"]);
     for name in catalogue::kernel_names() {
         let source = catalogue::kernel(name).unwrap_or_default();
-        let comment = source.lines().take_while(|line| line.starts_with("//"));
-        let comment: Vec<&str> = comment
-            .map(|line| line.trim_start_matches('/').trim())
-            .collect();
-        let entries = source
-            .split(".entry ")
-            .skip(1)
-            .filter_map(|rest| rest.split('(').next());
-        let entries: Vec<String> = entries.map(|entry| format!("`{}`", entry.trim())).collect();
-        let _ = writeln!(
-            text,
-            "| `{name}` | {} | {} |",
-            comment.join(" "),
-            entries.join(", ")
-        );
+        let mut comment = Vec::new();
+        for line in source.lines().take_while(|line| line.starts_with("//")) {
+            comment.push(line.trim_start_matches('/').trim());
+        }
+        let mut kernels = Vec::new();
+        for entry in source.split(".entry ").skip(1) {
+            let (kernel, _) = entry.split_once('(').unwrap_or((entry, ""));
+            kernels.push(format!("`{}`", kernel.trim()));
+        }
+        table.row([format!("`{name}`"), comment.join(" "), kernels.join(", ")]);
     }
-    text
+    table.to_text()
 }
 
 /// Every group of constants that an argument takes, once.

@@ -34,7 +34,7 @@ pub fn in_scenarios_readme(page: &str) -> Result<String, TaskError> {
         listed(framework_prefixes()),
         listed(launcher_variables()),
     );
-    between(page, "variables", &format!("{names}.\n\n{of_frameworks}"))
+    replace_part(page, "variables", &format!("{names}.\n\n{of_frameworks}"))
 }
 
 fn listed(names: impl Iterator<Item = &'static str>) -> String {
@@ -44,8 +44,11 @@ fn listed(names: impl Iterator<Item = &'static str>) -> String {
         .join(", ")
 }
 
-/// A text in which the part between two comments is replaced.
-fn between(text: &str, name: &str, made: &str) -> Result<String, TaskError> {
+/// A page in which the part between two comments is made anew.
+///
+/// # Errors
+/// A comment is missing.
+pub(crate) fn replace_part(text: &str, name: &str, made: &str) -> Result<String, TaskError> {
     let (from, to) = (format!("<!-- made: {name} -->\n"), "\n<!-- end -->");
     let missing = || {
         format!(
@@ -67,7 +70,7 @@ mod tests {
     fn only_what_is_between_the_comments_changes() {
         let text = "before\n<!-- made: names -->\nold\n<!-- end -->\nafter\n";
         let made = "before\n<!-- made: names -->\nnew\n<!-- end -->\nafter\n";
-        assert_eq!(between(text, "names", "new").unwrap(), made);
-        assert!(between(text, "others", "new").is_err());
+        assert_eq!(replace_part(text, "names", "new").unwrap(), made);
+        assert!(replace_part(text, "others", "new").is_err());
     }
 }

@@ -16,7 +16,7 @@ use cuda_pitfalls::text::versions::{Version, name, number};
 use cuda_pitfalls::verdict::{Kind, Provenance, Verdict};
 
 use super::prose::{escape_text, markdown_link, to_markdown, write_paragraph};
-use super::table::MarkdownTable;
+use crate::table::MarkdownTable;
 
 /// The libcudart of tables with a single measurement, if there is a choice.
 const USUAL_LIBCUDART: &str = "13.0";
@@ -56,133 +56,124 @@ pub fn report_measurements(
         calibration: &figures,
         gpus: &report.machine.gpus,
     };
-    let measured = report
-        .scenarios
-        .iter()
-        .filter(|part: &&ScenarioReport| {
-            part.verdict.kind != Kind::Skipped && part.verdict.provenance == Provenance::Measured
-        })
-        .filter_map(|part| {
-            let scenario = scenarios
-                .iter()
-                .find(|scenario| scenario.name == part.scenario)?;
-            let today = planned_today(scenario, report, part)?;
-            let mut part = part.clone();
-            let then = part.verdict.clone();
-            let asked = part
-                .plan
-                .as_ref()
-                .map(|plan| effect(&plan.effect))
-                .unwrap_or_default();
-            let changed = if today.compares_others() {
-                Some("other cases compared")
-            } else {
-                (asked != effect(&today.plan.effect)).then_some("another effect")
-            };
-            today.rename_cases(&mut part.cases);
-            let plan = today.plan;
-            let facts = Facts::new(
-                &report.machine,
-                part.libcudart.as_ref(),
-                &plan,
-                report.provenance,
-            );
-            part.verdict = judge::judge_scenario(&plan, &mut part.cases, &scene, &facts);
-            part.plan = Some(plan);
-            for attempt in part.cases.iter_mut().flat_map(|case| &mut case.attempts) {
-                attempt.recording.events.clear();
-                attempt.recording.snapshots.clear();
-                attempt.recording.polling = None;
-            }
-            Some(Measurement {
-                report: name.to_owned(),
-                started_at: report.run.started_at.clone(),
-                machine: report.machine.clone(),
-                alone: report.run.co_tenants.is_empty(),
-                interrupted: report.run.interrupted.is_some() || !report.complete,
-                then,
-                changed,
-                part,
-            })
-        });
-    measured.collect()
+    let mut measured = Vec::new();
+    for part in &report.scenarios {
+        let is_simulated = part.verdict.provenance != Provenance::Measured;
+        if part.verdict.kind == Kind::Skipped || is_simulated {
+            continue;
+        }
+        let mut known = scenarios.iter();
+        if let Some(scenario) = known.find(|scenario| scenario.name == part.scenario) {
+            measured.extend(part_measurement(scenario, name, report, part, &scene));
+        }
+    }
+    measured
+}
+
+/// The measurement in a part of a report, judged by today's scenario; `None` if its calls are no longer today's.
+fn part_measurement(
+    scenario: &Scenario,
+    name: &str,
+    report: &Report,
+    part: &ScenarioReport,
+    scene: &Scene<'_>,
+) -> Option<Measurement> {
+    let today = planned_today(scenario, report, part)?;
+    let asked = match &part.plan {
+        Some(plan) => effect(&plan.effect),
+        None => Vec::new(),
+    };
+    let changed = if today.compares_others() {
+        Some("other cases compared")
+    } else {
+        (asked != effect(&today.plan.effect)).then_some("another effect")
+    };
+    let mut part = part.clone();
+    let then = part.verdict.clone();
+    today.rename_cases(&mut part.cases);
+    let plan = today.plan;
+    let libcudart = part.libcudart.as_ref();
+    let facts = Facts::new(&report.machine, libcudart, &plan, report.provenance);
+    part.verdict = judge::judge_scenario(&plan, &mut part.cases, scene, &facts);
+    part.plan = Some(plan);
+    for attempt in part.cases.iter_mut().flat_map(|case| &mut case.attempts) {
+        attempt.recording.events.clear();
+        attempt.recording.snapshots.clear();
+        attempt.recording.polling = None;
+    }
+    Some(Measurement {
+        report: name.to_owned(),
+        started_at: report.run.started_at.clone(),
+        machine: report.machine.clone(),
+        alone: report.run.co_tenants.is_empty(),
+        interrupted: report.run.interrupted.is_some() || !report.complete,
+        then,
+        changed,
+        part,
+    })
 }
 
 /// The requirements of an effect, without their places in the file.
 fn effect(checks: &[Check]) -> Vec<(&str, String, String)> {
-    checks
-        .iter()
-        .map(|check| {
-            (
-                check.at.as_str(),
-                format!("{:?}", check.facts),
-                format!("{:?}", check.when),
-            )
-        })
-        .collect()
+    let mut effect = Vec::new();
+    for check in checks {
+        let facts = format!("{:?}", check.facts);
+        effect.push((check.at.as_str(), facts, format!("{:?}", check.when)));
+    }
+    effect
 }
 
 /// The evidence for the answer to each question: every run that reached a verdict on it, on the driver's own libcuda.
 pub fn answer_bases(measured: &[Measurement]) -> BTreeMap<String, Basis> {
     let mut by: BTreeMap<&str, Vec<&Measurement>> = BTreeMap::new();
-    for measurement in measured.iter().filter(|measurement: &&Measurement| {
-        measurement.is_conclusive() && measurement.machine.other_libcuda().is_none()
-    }) {
-        by.entry(&measurement.part.scenario)
-            .or_default()
-            .push(measurement);
+    for measurement in measured {
+        if measurement.is_conclusive() && measurement.machine.other_libcuda().is_none() {
+            let own = by.entry(&measurement.part.scenario).or_default();
+            own.push(measurement);
+        }
     }
-    by.into_iter()
-        .map(|(name, measurements)| (name.to_owned(), answer_basis(&measurements)))
-        .collect()
+    let mut bases = BTreeMap::new();
+    for (name, measurements) in by {
+        bases.insert(name.to_owned(), answer_basis(&measurements));
+    }
+    bases
 }
 
 fn answer_basis(measurements: &[&Measurement]) -> Basis {
-    let attempts: Vec<u32> = measurements
-        .iter()
-        .flat_map(|measurement| {
-            measurement
-                .part
-                .cases
-                .iter()
-                .filter(is_deciding_case)
-                .map(attempts_counted)
-        })
-        .collect();
-    let runs: BTreeMap<&str, bool> = measurements
-        .iter()
-        .map(|measurement| (measurement.report.as_str(), measurement.interrupted))
-        .collect();
-    let machines: BTreeSet<(usize, String)> = measurements
-        .iter()
-        .map(|measurement| (measurement.machine.gpus.len(), measurement.gpus()))
-        .collect();
+    let (mut least, mut most) = (u32::MAX, 0);
+    let (mut runs, mut interrupted) = (BTreeSet::new(), BTreeSet::new());
+    let mut machines: BTreeSet<(usize, String)> = BTreeSet::new();
     let mut newest: BTreeMap<String, String> = BTreeMap::new();
-    for (name, version) in measurements
-        .iter()
-        .flat_map(|measurement| measurement.versions())
-    {
-        let known = newest.entry(name).or_default();
-        if number(&version) > number(known) {
-            *known = version;
+    for measurement in measurements {
+        for case in &measurement.part.cases {
+            if matches!(case.name.as_str(), "trap" | "control") {
+                let attempts = attempts_counted(case);
+                (least, most) = (least.min(attempts), most.max(attempts));
+            }
+        }
+        runs.insert(&measurement.report);
+        if measurement.interrupted {
+            interrupted.insert(&measurement.report);
+        }
+        machines.insert((measurement.machine.gpus.len(), measurement.gpus()));
+        for (name, version) in measurement.versions() {
+            let known = newest.entry(name).or_default();
+            if number(&version) > number(known) {
+                *known = version;
+            }
         }
     }
+    let newest = newest.into_iter();
     Basis {
-        least: attempts.iter().copied().min().unwrap_or_default(),
-        most: attempts.iter().copied().max().unwrap_or_default(),
+        least: least.min(most),
+        most,
         runs: u32::try_from(runs.len()).unwrap_or(u32::MAX),
-        interrupted: u32::try_from(runs.values().filter(|interrupted| **interrupted).count())
-            .unwrap_or(u32::MAX),
+        interrupted: u32::try_from(interrupted.len()).unwrap_or(u32::MAX),
         machines: machines.into_iter().map(|(_, machine)| machine).collect(),
         newest: newest
-            .into_iter()
             .map(|(name, version)| format!("{name} {version}"))
             .collect(),
     }
-}
-
-fn is_deciding_case(case: &&CaseReport) -> bool {
-    matches!(case.name.as_str(), "trap" | "control")
 }
 
 /// How many attempts of a case count.
@@ -235,10 +226,10 @@ impl Measurement {
         else {
             return vec![("libcudart".to_owned(), self.libcudart().to_owned())];
         };
-        let found = packages
-            .into_iter()
-            .filter_map(|(name, version)| Some((name, version?)));
-        let found: Vec<(String, String)> = found.collect();
+        let mut found = Vec::new();
+        for (name, version) in packages {
+            found.extend(version.map(|version| (name, version)));
+        }
         if found.is_empty() {
             vec![("Python".to_owned(), version)]
         } else {
@@ -290,12 +281,10 @@ impl Measurement {
 
     /// The GPUs in words: `2 × NVIDIA H200`.
     pub(crate) fn gpus(&self) -> String {
-        let names: BTreeSet<&str> = self
-            .machine
-            .gpus
-            .iter()
-            .map(|gpu| gpu.name.as_deref().unwrap_or("unknown GPU"))
-            .collect();
+        let mut names = BTreeSet::new();
+        for gpu in &self.machine.gpus {
+            names.insert(gpu.name.as_deref().unwrap_or("unknown GPU"));
+        }
         let names: Vec<&str> = names.into_iter().collect();
         format!(
             "{} × {}",
@@ -381,38 +370,51 @@ impl<'m> Reference<'m> {
     }
 }
 
-/// Writes the table of machines, with a row for each report and libcudart.
+/// Writes on what the answer rests, and the table of machines.
 pub(super) fn write_machines(out: &mut String, scenario: &Scenario, own: &[&Measurement]) {
     out.push_str("\n## Measured\n");
     if own.is_empty() {
         out.push_str("\nNot measured yet.\n");
         return;
     }
+    let mut conclusive = own.to_vec();
+    conclusive.retain(|measurement| measurement.is_conclusive());
+    if !conclusive.is_empty() {
+        let basis = to_markdown(&answer_basis(&conclusive).sentence());
+        let words = format!("The answer rests on {basis}. {}", tried_versions(own));
+        write_paragraph(out, &words);
+    }
+    let table = machines_table(scenario, own);
+    let _ = writeln!(
+        out,
+        "\n<details><summary>{}</summary>",
+        counted(table.len() as u64, "measurement")
+    );
+    out.push_str(&table.to_text());
+    let mut notes =
+        "“Shows” means: in every attempt of the trap, and in none of the control.".to_owned();
+    if own
+        .iter()
+        .any(|measurement| measurement.is_asked_otherwise())
+    {
+        notes.push_str(
+            " “As asked then” is the verdict that the report holds: the question was changed after it was asked, and \
+             the word before it is what today's question makes of the same recorded attempts.",
+        );
+    }
+    write_paragraph(out, &notes);
+    out.push_str("\n</details>\n");
+}
+
+/// The table of machines, with a row for each report and libcudart.
+fn machines_table(scenario: &Scenario, own: &[&Measurement]) -> MarkdownTable {
     let mut rows: BTreeMap<_, Vec<&Measurement>> = BTreeMap::new();
     for measurement in own {
-        let number = measurement
-            .part
-            .libcudart
-            .as_ref()
-            .and_then(|runtime| runtime.number);
-        rows.entry((measurement.machine.gpus.len(), number, &measurement.report))
-            .or_default()
-            .push(measurement);
-    }
-    let conclusive: Vec<&Measurement> = own
-        .iter()
-        .filter(|measurement| measurement.is_conclusive())
-        .copied()
-        .collect();
-    if !conclusive.is_empty() {
-        write_paragraph(
-            out,
-            &format!(
-                "The answer rests on {}. {}",
-                to_markdown(&answer_basis(&conclusive).sentence()),
-                tried_versions(own)
-            ),
-        );
+        let libcudart = measurement.part.libcudart.as_ref();
+        let number = libcudart.and_then(|runtime| runtime.number);
+        let gpus = measurement.machine.gpus.len();
+        let row = rows.entry((gpus, number, &measurement.report)).or_default();
+        row.push(measurement);
     }
     let software = if scenario.has_python_lines() {
         "Python"
@@ -427,44 +429,22 @@ pub(super) fn write_machines(out: &mut String, scenario: &Scenario, own: &[&Meas
         "the pitfall",
         "report",
     ]);
-    for measurements in rows.into_values() {
+    for measurements in rows.values() {
         let Some(first) = measurements.first() else {
             continue;
         };
         let report = format!("../../../reports/{}", first.report);
+        let versions = first.software_in_words();
         table.row([
             first.gpus(),
             to_markdown(&first.driver()),
-            to_markdown(
-                first
-                    .software_in_words()
-                    .trim_start_matches(&format!("{software} ")),
-            ),
-            attempts(&measurements),
-            instances_in_words(scenario, &measurements),
+            to_markdown(versions.trim_start_matches(&format!("{software} "))),
+            attempts(measurements),
+            instances_in_words(scenario, measurements),
             markdown_link(&escape_text(&first.report), &report),
         ]);
     }
-    let runs = table.len();
-    let _ = writeln!(
-        out,
-        "\n<details><summary>{}</summary>",
-        counted(runs as u64, "measurement")
-    );
-    table.write(out);
-    let mut notes =
-        "“Shows” means: in every attempt of the trap, and in none of the control.".to_owned();
-    if own
-        .iter()
-        .any(|measurement| measurement.is_asked_otherwise())
-    {
-        notes.push_str(
-            " “As asked then” is the verdict that the report holds: the question was changed after it was asked, and \
-             the word before it is what today's question makes of the same recorded attempts.",
-        );
-    }
-    write_paragraph(out, &notes);
-    out.push_str("\n</details>\n");
+    table
 }
 
 /// Which versions were measured, and that others were not.
@@ -501,20 +481,18 @@ pub(super) fn libcudart_versions(own: &[&Measurement]) -> Vec<Version> {
 
 /// How many attempts count: `5`, or `4 to 5`.
 fn attempts(measurements: &[&Measurement]) -> String {
-    let counts: Vec<u32> = measurements
-        .iter()
-        .flat_map(|measurement| &measurement.part.cases)
-        .map(attempts_counted)
-        .collect();
-    let attempts = match (counts.iter().min(), counts.iter().max()) {
+    let mut counts: BTreeSet<u32> = BTreeSet::new();
+    let mut is_interrupted = false;
+    for measurement in measurements {
+        counts.extend(measurement.part.cases.iter().map(attempts_counted));
+        is_interrupted |= measurement.interrupted;
+    }
+    let attempts = match (counts.first(), counts.last()) {
         (Some(least), Some(most)) if least != most => format!("{least} to {most}"),
         (Some(least), _) => least.to_string(),
         (None, _) => String::new(),
     };
-    if measurements
-        .iter()
-        .any(|measurement| measurement.interrupted)
-    {
+    if is_interrupted {
         format!("{attempts}, run interrupted")
     } else {
         attempts
@@ -523,24 +501,22 @@ fn attempts(measurements: &[&Measurement]) -> String {
 
 /// What several instances showed: one word, or how many values showed what.
 fn instances_in_words(scenario: &Scenario, measurements: &[&Measurement]) -> String {
-    let all: Vec<String> = measurements
-        .iter()
-        .map(|measurement| measurement.told())
-        .collect();
-    if scenario.instances.len() == 1 {
-        return all.first().cloned().unwrap_or_default();
+    let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+    for measurement in measurements {
+        *counts.entry(measurement.told()).or_default() += 1;
     }
-    let different: BTreeSet<&String> = all.iter().collect();
-    let counted =
-        different.iter().rev().map(
-            |word| match all.iter().filter(|other| other == word).count() {
-                count if count == scenario.instances.len() && *word == DOES_NOT_SHOW => {
-                    format!("{word} for any value")
-                }
-                count if count == scenario.instances.len() => format!("{word} for every value"),
-                1 => format!("{word} for 1 value"),
-                count => format!("{word} for {count} values"),
-            },
-        );
-    counted.collect::<Vec<_>>().join(", ")
+    let values = scenario.instances.len();
+    if values == 1 {
+        return counts.into_keys().next().unwrap_or_default();
+    }
+    let mut counted = Vec::new();
+    for (word, count) in counts.iter().rev() {
+        counted.push(match *count {
+            count if count == values && word == DOES_NOT_SHOW => format!("{word} for any value"),
+            count if count == values => format!("{word} for every value"),
+            1 => format!("{word} for 1 value"),
+            count => format!("{word} for {count} values"),
+        });
+    }
+    counted.join(", ")
 }

@@ -10,7 +10,7 @@ use super::Pitfall;
 use super::measured::Measurement;
 use super::prose::{capitalize_first, code, to_markdown, value, write_code_block, write_paragraph};
 use super::showed::exact_mib;
-use super::table::MarkdownTable;
+use crate::table::MarkdownTable;
 
 /// Longer lists of calls are shortened in the middle.
 const MOST_ROWS: usize = 24;
@@ -28,74 +28,83 @@ pub(super) fn write_orders(
         Pitfall::Open => ("What is compared", "control"),
     };
     let _ = writeln!(out, "\n## {title}");
-    let [trap, control] =
-        ["trap", "control"].map(|name| instance.cases.iter().find(|case| case.name == name));
-    let cases = [("trap", trap), (control_is, control)];
-    let cases: Vec<(&str, &Case)> = cases
-        .into_iter()
-        .filter_map(|(word, case)| Some((word, case?)))
-        .collect();
-    if !instance.values.is_empty() {
-        let values: Vec<String> = instance
-            .values
-            .iter()
-            .map(|(name, scalar)| format!("{} = {}", to_markdown(name), value(scalar)))
-            .collect();
+    let mut cases = Vec::new();
+    for (name, word) in [("trap", "trap"), ("control", control_is)] {
+        if let Some(case) = instance.cases.iter().find(|case| case.name == name) {
+            cases.push((word, case));
+        }
+    }
+    let mut values = Vec::new();
+    for (name, scalar) in &instance.values {
+        values.push(format!("{} = {}", to_markdown(name), value(scalar)));
+    }
+    if !values.is_empty() {
         write_paragraph(out, &format!("With {}:", values.join(", ")));
     }
     if cases.iter().any(|(_, case)| case.python.is_some()) {
-        for (word, case) in &cases {
-            let (word, starts) = (capitalize_first(word), start(case));
-            write_paragraph(
-                out,
-                &format!(
-                    "{word}: {} ({starts}).",
-                    to_markdown(case.does.trim_end_matches('.'))
-                ),
-            );
-            let program = shown.and_then(|shown| seen_lines(shown, &case.name));
-            let program = program.unwrap_or_else(|| lines::program(&case.steps, None));
-            write_code_block(
-                out,
-                "python",
-                program.iter().map(|line| replace_templates(line)),
-            );
+        for (word, case) in cases {
+            write_lines(out, word, case, shown);
         }
-        no_control(out, scenario);
-        return;
+    } else {
+        out.push_str(&calls_table(instance, &cases).to_text());
     }
-    let head = cases
-        .iter()
-        .map(|(word, case)| format!("{word}: {}", to_markdown(&case.does)));
-    let mut table = MarkdownTable::new(std::iter::once(String::new()).chain(head));
-    let starts: Vec<String> = cases.iter().map(|(_, case)| start(case)).collect();
-    if starts.iter().any(|start| Some(start) != starts.first())
-        || cases.iter().any(|(_, case)| !case.env.is_empty())
-    {
-        table.row(std::iter::once("start".to_owned()).chain(starts));
+    if !scenario.no_control.is_empty() {
+        let reason = to_markdown(scenario.no_control.trim_end_matches('.'));
+        write_paragraph(
+            out,
+            &format!("There is nothing to compare it with: {reason}."),
+        );
     }
-    let rows = cases
-        .iter()
-        .map(|(_, case)| case.steps.len())
-        .max()
-        .unwrap_or(0);
+}
+
+/// Writes the Python lines of a case, as a measurement saw them if there is one.
+fn write_lines(out: &mut String, word: &str, case: &Case, shown: Option<&Measurement>) {
+    let words = format!(
+        "{}: {} ({}).",
+        capitalize_first(word),
+        to_markdown(case.does.trim_end_matches('.')),
+        start(case)
+    );
+    write_paragraph(out, &words);
+    let program = shown
+        .and_then(|shown| seen_lines(shown, &case.name))
+        .unwrap_or_else(|| lines::program(&case.steps, None));
+    let program = program.iter().map(|line| replace_templates(line));
+    write_code_block(out, "python", program);
+}
+
+/// The calls of the cases beside each other.
+fn calls_table(instance: &Instance, cases: &[(&str, &Case)]) -> MarkdownTable {
+    let (mut head, mut starts) = (vec![String::new()], vec!["start".to_owned()]);
+    let (mut rows, mut has_variables) = (0, false);
+    for (word, case) in cases {
+        head.push(format!("{word}: {}", to_markdown(&case.does)));
+        starts.push(start(case));
+        rows = rows.max(case.steps.len());
+        has_variables |= !case.env.is_empty();
+    }
+    let mut table = MarkdownTable::new(head);
+    let mut differing = starts.iter().skip(1).zip(starts.iter().skip(2));
+    if has_variables || differing.any(|(start, next)| start != next) {
+        table.row(starts);
+    }
     for row in 0..rows {
-        if rows > MOST_ROWS && row == MOST_ROWS - 2 {
-            table.row(std::iter::once("…".to_owned()).chain(cases.iter().map(|_| "…".to_owned())));
-        }
         if rows > MOST_ROWS && row >= MOST_ROWS - 2 && row + 1 < rows {
+            if row == MOST_ROWS - 2 {
+                table.row(vec!["…"; cases.len() + 1]);
+            }
             continue;
         }
-        let cells = cases.iter().map(|(_, case)| {
-            case.steps
-                .get(row)
-                .map(|step| call(instance, step))
-                .unwrap_or_default()
-        });
-        table.row(std::iter::once((row + 1).to_string()).chain(cells));
+        let mut cells = vec![(row + 1).to_string()];
+        for (_, case) in cases {
+            cells.push(match case.steps.get(row) {
+                Some(step) => call(instance, step),
+                None => String::new(),
+            });
+        }
+        table.row(cells);
     }
-    table.write(out);
-    no_control(out, scenario);
+    table
 }
 
 /// The Python of a case, with what each line returned and called, and names instead of UUIDs.
@@ -109,18 +118,6 @@ fn seen_lines(measurement: &Measurement, case: &str) -> Option<Vec<String>> {
     Some(text.lines().map(str::to_owned).collect())
 }
 
-fn no_control(out: &mut String, scenario: &Scenario) {
-    if !scenario.no_control.is_empty() {
-        write_paragraph(
-            out,
-            &format!(
-                "There is nothing to compare it with: {}.",
-                to_markdown(scenario.no_control.trim_end_matches('.'))
-            ),
-        );
-    }
-}
-
 /// The state in which a process starts, in words.
 fn start(case: &Case) -> String {
     let gpus = match case.gpus {
@@ -128,14 +125,11 @@ fn start(case: &Case) -> String {
         Gpus::Masked(1) => "1 GPU".to_owned(),
         Gpus::Masked(gpus) => format!("{gpus} GPUs"),
     };
-    let variables = case
-        .env
-        .iter()
-        .map(|(name, value)| code(&format!("{name}={}", replace_templates(value))));
-    std::iter::once(gpus)
-        .chain(variables)
-        .collect::<Vec<_>>()
-        .join(", ")
+    let mut words = vec![gpus];
+    for (name, value) in &case.env {
+        words.push(code(&format!("{name}={}", replace_templates(value))));
+    }
+    words.join(", ")
 }
 
 /// A step as a C call, with the name that it binds, where it runs, and its label if checks use it.
@@ -143,26 +137,25 @@ fn call(instance: &Instance, step: &Step) -> String {
     if step.has(Effect::Marks) {
         return format!("(memory is read){}", named(instance, step));
     }
-    let in_c_order = calls::find(&step.call)
+    let mut args = Vec::new();
+    for param in calls::find(&step.call)
         .into_iter()
-        .flat_map(|call| call.input_params());
-    let args: Vec<String> = in_c_order
-        .filter_map(|param| {
-            let given = match (step.args.get(param.name)?, param.kind) {
-                (Scalar::Int(bytes), ParamKind::Bytes) if bytes % (1 << 10) == 0 => {
-                    exact_mib(*bytes)
-                }
-                (Scalar::Int(bytes), ParamKind::Bytes) => format!("{bytes} B"),
-                (given, _) => replace_templates(&given.to_string()),
-            };
-            Some(format!("{} = {given}", param.name))
-        })
-        .collect();
-    let bound = step
-        .bind
-        .as_ref()
-        .map(|name| format!("{name} = "))
-        .unwrap_or_default();
+        .flat_map(|call| call.input_params())
+    {
+        let Some(given) = step.args.get(param.name) else {
+            continue;
+        };
+        let given = match (given, param.kind) {
+            (Scalar::Int(bytes), ParamKind::Bytes) if bytes % (1 << 10) == 0 => exact_mib(*bytes),
+            (Scalar::Int(bytes), ParamKind::Bytes) => format!("{bytes} B"),
+            (given, _) => replace_templates(&given.to_string()),
+        };
+        args.push(format!("{} = {given}", param.name));
+    }
+    let bound = match &step.bind {
+        Some(name) => format!("{name} = "),
+        None => String::new(),
+    };
     let mut words = code(&format!("{bound}{}({})", step.call, args.join(", ")));
     if let Some(from) = &step.from {
         let _ = write!(words, " from {}", code(from));

@@ -11,7 +11,7 @@ use cuda_pitfalls::text::units;
 
 use super::measured::{Measurement, Reference};
 use super::prose::{code, escape_text, markdown_link, to_markdown, write_paragraph};
-use super::table::MarkdownTable;
+use crate::table::MarkdownTable;
 
 /// The checks about a case: those of the effect, and its own.
 fn checks_of<'a>(measurement: &'a Measurement, case: &str) -> Vec<&'a Check> {
@@ -35,99 +35,112 @@ pub(super) fn write_observations(out: &mut String, scenario: &Scenario, referenc
     let Some(measurement) = reference.shown() else {
         return;
     };
-    // The lines above say what they called.
-    let facts: Vec<_> = FactKind::kinds_with_column()
-        .into_iter()
-        .filter(|kind| kind.key != "calls" || !measurement.is_of_lines())
-        .collect();
-    let headings = facts.iter().map(|kind| match kind.told {
-        FactColumn::Alone { heading, .. } => heading,
-        FactColumn::WithCall | FactColumn::WithMemory => kind.key,
-    });
-    let mut table = MarkdownTable::new(
-        ["case", "after", "returned"]
-            .into_iter()
-            .chain(headings)
-            .chain(["change in memory"]),
-    );
-    let scale = memory_scale(measurement);
-    let mut ends = false;
-    for case in &measurement.part.cases {
-        let Some(outcome) = case.outcomes.first() else {
-            continue;
-        };
-        let asked = checks_of(measurement, &case.name);
-        let mut name = to_markdown(&case.name);
-        for look in Look::all(&outcome.observation) {
-            let step = look.step;
-            let checks: Vec<&Check> = asked
-                .iter()
-                .filter(|check| check.at == step.label)
-                .copied()
-                .collect();
-            if !checks.is_empty() {
-                let cells = facts.iter().map(|kind| fact_cell(kind, &asked, &look));
-                let call = [
-                    std::mem::take(&mut name),
-                    code(&step.label),
-                    returned(step, &checks),
-                ];
-                table.row(call.into_iter().chain(cells).chain([memory(step, scale)]));
-            }
-        }
-        let end = &outcome.observation.end;
-        if end != "0" || asked.iter().any(|check| check.facts.exit.is_some()) {
-            ends = true;
-            table.row(
-                [name, "the end".to_owned(), code(end)]
-                    .into_iter()
-                    .chain(std::iter::repeat_n(String::new(), facts.len() + 1)),
-            );
-        }
+    let cases = &measurement.part.cases;
+    let mut observed = ObservationTable::new(measurement);
+    for case in cases {
+        observed.add_case(case);
     }
-    if table.len() == 0 {
+    if observed.table.len() == 0 {
         return;
     }
-    let parameters = if scenario.parameters.is_empty() {
-        String::new()
-    } else {
-        format!(", for {}", values(measurement))
-    };
     let report = markdown_link(
         &escape_text(&measurement.report),
         &format!("../../../reports/{}", measurement.report),
     );
-    let words = format!(
-        "On {}, driver {}, {} ({report}){parameters}:",
+    let mut words = format!(
+        "On {}, driver {}, {} ({report})",
         measurement.gpus(),
         to_markdown(&measurement.driver()),
         to_markdown(&measurement.software_in_words())
     );
-    write_paragraph(out, &words);
-    table.write(out);
-    let others: Vec<String> = measurement
-        .part
-        .cases
-        .iter()
-        .filter(|case| !matches!(case.name.as_str(), "trap" | "control"))
-        .filter_map(|case| does(measurement, case))
-        .collect();
+    if !scenario.parameters.is_empty() {
+        words += &format!(", for {}", values(measurement));
+    }
+    write_paragraph(out, &(words + ":"));
+    out.push_str(&observed.table.to_text());
     let mut notes = vec!["`gpu0`, `gpu1`, …: the GPUs in CUDA's order without a mask, the used ones first. An empty cell was not asked, or could not be known.".to_owned()];
-    notes.extend(others);
-    notes.extend(measurement.part.cases.iter().filter_map(mixed_outcomes));
-    if ends {
+    for case in cases {
+        if !matches!(case.name.as_str(), "trap" | "control") {
+            notes.extend(does(measurement, case));
+        }
+    }
+    notes.extend(cases.iter().filter_map(mixed_outcomes));
+    if observed.has_ends {
         notes.push("The end is the exit code (0 with every step made), or the signal.".to_owned());
     }
     write_paragraph(out, &notes.join(" "));
 }
 
+/// A row for each step that checks name, of the first outcome of each case.
+struct ObservationTable<'m> {
+    measurement: &'m Measurement,
+    /// The facts with a column of their own.
+    facts: Vec<&'static FactKind>,
+    /// The size for which a full bar stands, in bytes.
+    scale: u64,
+    table: MarkdownTable,
+    /// Whether a row says how a process ended.
+    has_ends: bool,
+}
+
+impl<'m> ObservationTable<'m> {
+    fn new(measurement: &'m Measurement) -> ObservationTable<'m> {
+        let mut facts = FactKind::kinds_with_column();
+        // The lines above say what they called.
+        facts.retain(|kind| kind.key != "calls" || !measurement.is_of_lines());
+        let mut head = vec!["case", "after", "returned"];
+        for kind in &facts {
+            head.push(match kind.told {
+                FactColumn::Alone { heading, .. } => heading,
+                FactColumn::WithCall | FactColumn::WithMemory => kind.key,
+            });
+        }
+        head.push("change in memory");
+        ObservationTable {
+            measurement,
+            facts,
+            scale: memory_scale(measurement),
+            table: MarkdownTable::new(head),
+            has_ends: false,
+        }
+    }
+
+    fn add_case(&mut self, case: &CaseReport) {
+        let Some(outcome) = case.outcomes.first() else {
+            return;
+        };
+        let asked = checks_of(self.measurement, &case.name);
+        let mut name = to_markdown(&case.name);
+        for look in Look::all(&outcome.observation) {
+            let step = look.step;
+            let mut checks = asked.clone();
+            checks.retain(|check| check.at == step.label);
+            if checks.is_empty() {
+                continue;
+            }
+            let mut row = vec![std::mem::take(&mut name), code(&step.label)];
+            row.push(returned(step, &checks));
+            for kind in &self.facts {
+                row.push(fact_cell(kind, &asked, &look));
+            }
+            row.push(memory(step, self.scale));
+            self.table.row(row);
+        }
+        let end = &outcome.observation.end;
+        if end != "0" || asked.iter().any(|check| check.facts.exit.is_some()) {
+            self.has_ends = true;
+            self.table.row([name, "the end".to_owned(), code(end)]);
+        }
+    }
+}
+
 fn values(measurement: &Measurement) -> String {
-    let values = measurement
-        .part
-        .parameters
-        .iter()
-        .map(|(name, value)| format!("{} {}", to_markdown(name), super::prose::value(value)));
-    values.collect::<Vec<_>>().join(", ")
+    let mut values = Vec::new();
+    for (name, value) in &measurement.part.parameters {
+        let value = super::prose::value(value);
+        values.push(format!("{} {value}", to_markdown(name)));
+    }
+    values.join(", ")
 }
 
 /// The description of a case, unless it is the trap or the control.

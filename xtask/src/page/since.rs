@@ -12,7 +12,7 @@ use super::measured::{Measurement, libcudart_versions, verdict_in_words};
 use super::prose::{
     capitalize_first, code, markdown_link, to_markdown, value, write_bullets, write_paragraph,
 };
-use super::table::MarkdownTable;
+use crate::table::MarkdownTable;
 
 pub(super) fn write_versions(
     out: &mut String,
@@ -71,7 +71,7 @@ pub(super) fn write_versions(
             );
         }
     }
-    table.write(out);
+    out.push_str(&table.to_text());
     write_releases(out, scenario, &asked);
 }
 
@@ -107,7 +107,7 @@ fn write_releases(out: &mut String, scenario: &Scenario, asked: &[&LineReleases]
                 .into_iter()
                 .chain(words.into_iter().map(str::to_owned)),
         );
-        table.write(out);
+        out.push_str(&table.to_text());
     }
 }
 

@@ -6,7 +6,7 @@ use super::measured::{Measurement, Reference};
 use super::prose::{to_markdown, value};
 use super::showed::brief_outcome;
 use super::since::by_versions;
-use super::table::MarkdownTable;
+use crate::table::MarkdownTable;
 
 /// Writes the section; nothing for a scenario without parameters, or without measurements.
 pub(super) fn write_values(
@@ -20,42 +20,37 @@ pub(super) fn write_values(
     }
     out.push_str("\n### By value\n");
     let columns = by_versions(&scenario.instances, own);
-    let names = scenario
-        .parameters
-        .iter()
-        .map(|(name, _)| to_markdown(name));
-    let titles = columns.iter().map(|(_, versions)| match columns.len() {
-        1 => "the pitfall".to_owned(),
-        _ => format!("libcudart {}", to_markdown(versions)),
-    });
-    let mut table = MarkdownTable::new(
-        names
-            .chain(titles)
-            .chain(["what the trap showed".to_owned()]),
-    );
-    for (index, instance) in scenario.instances.iter().enumerate() {
-        let values = scenario
-            .parameters
-            .iter()
-            .map(|(name, _)| instance.values.get(name).map(value).unwrap_or_default());
-        let told = columns.iter().filter_map(|(told, _)| told.get(index));
-        let told = told.map(|told| {
-            if told.is_empty() {
-                "not measured"
-            } else {
-                told
-            }
-            .to_owned()
-        });
-        let seen = reference
-            .of
-            .iter()
-            .find(|measurement| measurement.part.name == instance.name);
-        table.row(
-            values
-                .chain(told)
-                .chain([seen.map(|seen| brief_outcome(seen)).unwrap_or_default()]),
-        );
+    let mut head = Vec::new();
+    for (name, _) in &scenario.parameters {
+        head.push(to_markdown(name));
     }
-    table.write(out);
+    for (_, versions) in &columns {
+        head.push(match columns.len() {
+            1 => "the pitfall".to_owned(),
+            _ => format!("libcudart {}", to_markdown(versions)),
+        });
+    }
+    head.push("what the trap showed".to_owned());
+    let mut table = MarkdownTable::new(head);
+    for (index, instance) in scenario.instances.iter().enumerate() {
+        let mut row = Vec::new();
+        for (name, _) in &scenario.parameters {
+            row.push(match instance.values.get(name) {
+                Some(scalar) => value(scalar),
+                None => String::new(),
+            });
+        }
+        for (told, _) in &columns {
+            match told.get(index) {
+                Some(told) if told.is_empty() => row.push("not measured".to_owned()),
+                told => row.extend(told.cloned()),
+            }
+        }
+        let mut seen = reference.of.iter();
+        if let Some(seen) = seen.find(|measurement| measurement.part.name == instance.name) {
+            row.push(brief_outcome(seen));
+        }
+        table.row(row);
+    }
+    out.push_str(&table.to_text());
 }
