@@ -6,6 +6,7 @@
 mod wrapped;
 
 use std::env;
+use std::error::Error;
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,12 +14,15 @@ use std::process::Command;
 use std::thread;
 use std::time::SystemTime;
 
+/// Why a library is not built, for whoever installs the program: cargo prints the text.
+type BuildError = Box<dyn Error + Send + Sync>;
+
 /// A shared library to be built.
 struct Cdylib {
     /// The name of the crate, and of the file without `lib` and `.so`.
     name: &'static str,
     /// Its first source file.
-    source: &'static str,
+    source: PathBuf,
     /// All that it is built from.
     sources: &'static [&'static str],
     /// What the linker is told beside.
@@ -43,7 +47,7 @@ fn main() {
     if let Err(why) = build_all() {
         // Cargo fails the build for these lines and prints nothing else, which a failing exit status would not spare
         // the reader.
-        for line in why.lines() {
+        for line in why.to_string().lines() {
             println!("cargo::error={line}");
         }
     }
@@ -67,39 +71,28 @@ fn is_newer(file: &Path, folder: &str) -> bool {
 }
 
 /// A variable that cargo sets.
-fn variable(name: &str) -> Result<OsString, String> {
-    env::var_os(name).ok_or_else(|| format!("cargo did not set {name}"))
+fn cargo_variable(name: &str) -> OsString {
+    env::var_os(name).unwrap_or_else(|| panic!("cargo sets {name} for build scripts"))
 }
 
-fn build_all() -> Result<(), String> {
-    if variable("CARGO_CFG_TARGET_OS")? != "linux" {
+fn build_all() -> Result<(), BuildError> {
+    if cargo_variable("CARGO_CFG_TARGET_OS") != "linux" {
         return Err(
             "cuda-pitfalls runs on Linux only: its simulated driver is a Linux shared library"
-                .to_owned(),
+                .into(),
         );
     }
-    let out = PathBuf::from(variable("OUT_DIR")?);
-    let wrapped = out.join("wrapped.rs");
-    let text = fs::read_to_string("shim/calls.txt")
-        .map_err(|error| format!("cannot read shim/calls.txt: {error}"))?;
-    let (source, counted) = wrapped::source(&text)?;
-    write_if_new(&wrapped, &source)?;
-    write_if_new(&out.join("counted.rs"), &counted)?;
-    write_if_new(
-        &out.join("questions.rs"),
-        &wrapped::names(&text, "question"),
-    )?;
-    write_if_new(&out.join("lacking.rs"), &wrapped::names(&text, "lacking"))?;
-    println!(
-        "cargo::rustc-env=CUDA_PITFALLS_WRAPPED={}",
-        wrapped.display()
-    );
+    let out = PathBuf::from(cargo_variable("OUT_DIR"));
+    write_sources(&out)?;
     // A library under the stand-in's name, only for the linker to see that it is needed.
     let stand_in = format!("cuda-pitfalls:needed:{}", "-".repeat(STAND_IN_BYTES));
     let empty = out.join("stand_in.rs");
     write_if_new(&empty, "")?;
-    let link = vec![format!("-Wl,-soname,{stand_in}")];
-    let needed = build_from("cuda_pitfalls_stand_in", &empty, &["build.rs"], link)?;
+    let needed = build_library(&Cdylib {
+        source: empty,
+        link: vec![format!("-Wl,-soname,{stand_in}")],
+        ..Cdylib::new("cuda_pitfalls_stand_in", "", &["build.rs"])
+    })?;
     // The table of functions of libcuda must not be bound by name: a trace takes out the names that a driver does not
     // have.
     let forwards = vec![
@@ -108,117 +101,109 @@ fn build_all() -> Result<(), String> {
         "-Wl,--no-as-needed".to_owned(),
         needed.display().to_string(),
     ];
-    let library = |name, source, sources, link| Cdylib {
-        name,
-        source,
-        sources,
-        link,
-    };
+    let shim = &["shim", "wrapped.rs", "build.rs"];
     let libraries = [
-        library(
-            "cuda_pitfalls_sim",
-            "sim/lib.rs",
-            &["sim", "build.rs"][..],
-            Vec::new(),
-        ),
-        library(
-            "cuda_pitfalls_cuda",
-            "shim/cuda.rs",
-            &["shim", "wrapped.rs", "build.rs"],
-            forwards,
-        ),
-        library(
+        Cdylib::new("cuda_pitfalls_sim", "sim/lib.rs", &["sim", "build.rs"]),
+        Cdylib {
+            link: forwards,
+            ..Cdylib::new(FORWARDING, "shim/cuda.rs", shim)
+        },
+        Cdylib::new(
             "cuda_pitfalls_preload",
             "shim/preload.rs",
             &["shim", "build.rs"],
-            Vec::new(),
         ),
-        library(
-            "cuda_pitfalls_hook",
-            "hook.rs",
-            &["hook.rs", "build.rs"],
-            Vec::new(),
-        ),
+        Cdylib::new("cuda_pitfalls_hook", "hook.rs", &["hook.rs", "build.rs"]),
     ];
     // Each takes seconds of an optimising compiler, and this crate stands below most others.
     thread::scope(|scope| {
-        let built = libraries.map(|library| scope.spawn(move || build(library)));
-        built.into_iter().try_for_each(|one| {
-            one.join()
-                .map_err(|_| "a thread of the build panicked".to_owned())?
-        })
+        let built = libraries.map(|library| scope.spawn(move || build_library(&library)));
+        for library in built {
+            let built = library.join();
+            built.map_err(|_| "a thread of the build panicked")??;
+        }
+        Ok(())
     })
 }
 
+/// Writes what is made of `shim/calls.txt`.
+fn write_sources(out: &Path) -> Result<(), BuildError> {
+    let wrapped = out.join("wrapped.rs");
+    let text = fs::read_to_string("shim/calls.txt")
+        .map_err(|error| format!("cannot read shim/calls.txt: {error}"))?;
+    let (source, counted) = wrapped::source(&text);
+    write_if_new(&wrapped, &source)?;
+    write_if_new(&out.join("counted.rs"), &counted)?;
+    for (file, word) in [("questions.rs", "question"), ("lacking.rs", "lacking")] {
+        write_if_new(&out.join(file), &wrapped::names(&text, word))?;
+    }
+    println!(
+        "cargo::rustc-env=CUDA_PITFALLS_WRAPPED={}",
+        wrapped.display()
+    );
+    Ok(())
+}
+
 /// Writes a file unless it says so already: what is built from it stays.
-fn write_if_new(path: &Path, text: &str) -> Result<(), String> {
+fn write_if_new(path: &Path, text: &str) -> Result<(), BuildError> {
     if fs::read_to_string(path).is_ok_and(|known| known == text) {
         return Ok(());
     }
-    fs::write(path, text).map_err(|error| format!("cannot write {}: {error}", path.display()))
+    fs::write(path, text)
+        .map_err(|error| format!("cannot write {}: {error}", path.display()).into())
 }
 
-fn build(
-    Cdylib {
-        name,
-        source,
-        sources,
-        link,
-    }: Cdylib,
-) -> Result<(), String> {
-    build_from(name, Path::new(source), sources, link).map(drop)
+/// The library that needs the generated wrappers.
+const FORWARDING: &str = "cuda_pitfalls_cuda";
+
+impl Cdylib {
+    fn new(name: &'static str, source: &str, sources: &'static [&'static str]) -> Cdylib {
+        Cdylib {
+            name,
+            source: source.into(),
+            sources,
+            link: Vec::new(),
+        }
+    }
+
+    /// Whether the library is newer than all that it is built from. The script also runs for other reasons than a
+    /// changed library, each of which takes seconds to build.
+    fn is_up_to_date(&self, out: &Path, generated: &Path) -> bool {
+        let uses_generated = self.name == FORWARDING && generated.exists();
+        self.sources.iter().all(|source| is_newer(out, source))
+            && (!uses_generated || is_newer(out, &generated.to_string_lossy()))
+    }
 }
 
 /// Builds a shared library, and says where it is.
-fn build_from(
-    name: &str,
-    source: &Path,
-    sources: &[&str],
-    link: Vec<String>,
-) -> Result<PathBuf, String> {
-    let folder = PathBuf::from(variable("OUT_DIR")?);
-    let out = folder.join(format!("lib{name}.so"));
-    // This script also runs for other reasons than a changed library, each of which takes seconds to build.
+fn build_library(library: &Cdylib) -> Result<PathBuf, BuildError> {
+    let folder = PathBuf::from(cargo_variable("OUT_DIR"));
+    let out = folder.join(format!("lib{}.so", library.name));
     let generated = folder.join("wrapped.rs");
-    let is_up_to_date = sources.iter().all(|source| is_newer(&out, source));
-    if is_up_to_date
-        && (!generated.exists()
-            || is_newer(&out, &generated.to_string_lossy())
-            || name != "cuda_pitfalls_cuda")
-    {
+    if library.is_up_to_date(&out, &generated) {
         return Ok(out);
     }
-    let mut rustc = Command::new(variable("RUSTC")?);
-    rustc.args([
-        "--crate-type=cdylib",
-        "--crate-name",
-        name,
-        "--edition",
-        "2024",
-        "--target",
-    ]);
+    let mut rustc = Command::new(cargo_variable("RUSTC"));
+    rustc.args(["--crate-type=cdylib", "--edition=2024"]);
+    rustc.args(["--crate-name", library.name]);
+    rustc.arg("--target").arg(cargo_variable("TARGET"));
+    rustc.args(["-Cpanic=abort", "-Cstrip=symbols"]);
     // What only looks at the sources runs none of the libraries.
     let wrapper = env::var("RUSTC_WORKSPACE_WRAPPER").unwrap_or_default();
-    let level = if wrapper.ends_with("clippy-driver") {
+    rustc.arg(if wrapper.ends_with("clippy-driver") {
         "-Copt-level=0"
     } else {
         "-Copt-level=2"
-    };
-    rustc
-        .arg(variable("TARGET")?)
-        .args(["-Cpanic=abort", level, "-Cstrip=symbols"]);
+    });
     // Panics name the generated file, and must not name the folder of the build.
     rustc.arg(format!("--remap-path-prefix={}=out", folder.display()));
     // A quarter of a megabyte less in what is published, for twenty seconds.
-    if variable("PROFILE")? == "release" {
+    if cargo_variable("PROFILE") == "release" {
         rustc.args(["-Clto=fat", "-Ccodegen-units=1"]);
     }
-    rustc.arg("-o");
-    rustc
-        .arg(&out)
-        .arg(source)
-        .env("CUDA_PITFALLS_WRAPPED", &generated);
-    for option in link {
+    rustc.arg("-o").arg(&out).arg(&library.source);
+    rustc.env("CUDA_PITFALLS_WRAPPED", &generated);
+    for option in &library.link {
         rustc.arg(format!("-Clink-arg={option}"));
     }
     // A linker chosen in cargo's configuration for this target is the only one that works for it.
@@ -227,16 +212,22 @@ fn build_from(
         option.push(linker);
         rustc.arg(option);
     }
+    run_compiler(rustc, &library.source)?;
+    Ok(out)
+}
+
+fn run_compiler(mut rustc: Command, source: &Path) -> Result<(), BuildError> {
     let source = source.display();
     let output = rustc
         .output()
         .map_err(|error| format!("cannot start the compiler for {source}: {error}\n{rustc:?}"))?;
     if output.status.success() {
-        return Ok(out);
+        return Ok(());
     }
     let text = String::from_utf8_lossy(&output.stderr);
     Err(format!(
         "{source} did not build ({}):\n{rustc:?}\n{text}",
         output.status
-    ))
+    )
+    .into())
 }

@@ -17,9 +17,9 @@ enum Wrapping {
     Plain,
 }
 
-/// What a wrapper does for a trace that says whose memory is: the parts of its code.
+/// What a wrapper does for a trace that attributes memory: the parts of its code.
 #[derive(Clone, Debug, Default)]
-struct OfMemory {
+struct MemoryUse {
     held: Option<String>,
     gives_back: Option<String>,
     around: Option<String>,
@@ -28,126 +28,25 @@ struct OfMemory {
 /// Variants of a name for the default stream of each thread.
 const VARIANTS: [&str; 3] = ["", "_ptsz", "_ptds"];
 
-fn wrong(index: usize, why: &str) -> String {
-    format!("shim/calls.txt, line {}: {why}", index + 1)
+/// What is wrong with a line of `shim/calls.txt`.
+#[derive(Debug)]
+enum InvalidLine {
+    UnknownWord,
+    UnknownTime,
+    NoNumber,
+    /// A way or a kind is missing.
+    NoKind,
+    /// A function is listed a second time.
+    Twice(#[allow(dead_code, reason = "it is printed")] String),
 }
 
-/// The whole file, and the names of its functions as a Rust array, from the text of `shim/calls.txt`.
-pub(crate) fn source(text: &str) -> Result<(String, String), String> {
-    let mut ways: BTreeMap<String, Wrapping> = BTreeMap::new();
-    let mut lacking: BTreeSet<String> = BTreeSet::new();
-    let mut of_memory: BTreeMap<String, OfMemory> = BTreeMap::new();
-    let mut words: BTreeMap<String, usize> = calls::all()
-        .filter(|call| call.library == CallLibrary::Driver)
-        .filter_map(|call| Some((call.name.to_owned(), words_of(call)?)))
-        .collect();
-    for (index, line) in text.lines().enumerate() {
-        let mut parts = line.split_whitespace();
-        let way = match parts.next() {
-            None => continue,
-            Some(comment) if comment.starts_with('#') => continue,
-            Some("special") => Wrapping::Special,
-            Some("noisy") => Wrapping::Noisy,
-            Some("question") => Wrapping::Question,
-            Some("switch") => Wrapping::Switch,
-            Some("use") => Wrapping::Use(
-                parts
-                    .next()
-                    .ok_or_else(|| wrong(index, "a way is missing"))?
-                    .to_owned(),
-            ),
-            Some("lacking") => {
-                lacking.extend(parts.map(str::to_owned));
-                continue;
-            }
-            Some("told") => Wrapping::Told(
-                parts
-                    .next()
-                    .ok_or_else(|| wrong(index, "a kind is missing"))?
-                    .to_owned(),
-            ),
-            Some("more") => {
-                let count = parts
-                    .next()
-                    .and_then(|count| count.parse().ok())
-                    .ok_or_else(|| wrong(index, "a number is missing"))?;
-                words.extend(parts.map(|name| (name.to_owned(), count)));
-                continue;
-            }
-            Some(word @ ("held" | "gives_back" | "around")) => {
-                let how = parts
-                    .next()
-                    .ok_or_else(|| wrong(index, "a way is missing"))?;
-                let around = if word == "around" {
-                    around(how).ok_or_else(|| wrong(index, "an unknown time"))?
-                } else {
-                    String::new()
-                };
-                for name in parts {
-                    let known = of_memory.entry(name.to_owned()).or_default();
-                    let (part, code) = match word {
-                        "held" => (&mut known.held, how.to_owned()),
-                        "gives_back" => (&mut known.gives_back, how.to_owned()),
-                        _ => (&mut known.around, around.clone()),
-                    };
-                    if part.replace(code).is_some() {
-                        return Err(wrong(index, &format!("{name} is listed twice")));
-                    }
-                }
-                continue;
-            }
-            Some(_) => return Err(wrong(index, "an unknown word")),
-        };
-        for name in parts {
-            if ways.insert(name.to_owned(), way.clone()).is_some() {
-                return Err(wrong(index, &format!("{name} is listed twice")));
-            }
-        }
-    }
-    // A special function may have a struct that no number of words describes.
-    let special = ways
-        .iter()
-        .filter(|(_, way)| **way == Wrapping::Special)
-        .map(|(name, _)| name.clone());
-    let names: BTreeSet<String> = words.keys().cloned().chain(special).collect();
-    if let Some(unknown) = ways
-        .keys()
-        .chain(of_memory.keys())
-        .find(|name| !names.contains(*name))
-    {
-        return Err(format!(
-            "shim/calls.txt: the tables of calls do not have {unknown}"
-        ));
-    }
-    let mut all: Vec<Wrapper> = Vec::new();
-    for name in names {
-        let way = ways.get(&name).cloned().unwrap_or(Wrapping::Plain);
-        let words = words.get(&name).copied().unwrap_or(0);
-        let of_memory = of_memory.remove(&name).unwrap_or_default();
-        let variants: &[&str] = if matches!(way, Wrapping::Use(_)) {
-            &VARIANTS
-        } else {
-            &VARIANTS[..1]
-        };
-        all.extend(variants.iter().map(|variant| Wrapper {
-            name: format!("{name}{variant}"),
-            words,
-            way: way.clone(),
-            of_memory: of_memory.clone(),
-        }));
-    }
-    if let Some(twice) = all
-        .iter()
-        .map(|one| &one.name)
-        .find(|name| lacking.contains(*name))
-    {
-        return Err(format!(
-            "shim/calls.txt: {twice} is wrapped and cannot be lacking"
-        ));
-    }
-    let names: Vec<&str> = all.iter().map(|one| one.name.as_str()).collect();
-    let file = file(&all) + &lacking_functions(&lacking);
-    Ok((file, format!("{names:?}")))
+/// The functions of libcuda as `shim/calls.txt` and the tables of calls describe them, by name.
+struct ListedCalls {
+    ways: BTreeMap<String, Wrapping>,
+    lacking: BTreeSet<String>,
+    memory_uses: BTreeMap<String, MemoryUse>,
+    /// How many words each takes.
+    words: BTreeMap<String, usize>,
 }
 
 /// A function that is passed on.
@@ -155,7 +54,144 @@ struct Wrapper {
     name: String,
     words: usize,
     way: Wrapping,
-    of_memory: OfMemory,
+    memory_use: MemoryUse,
+}
+
+/// The whole file, and the names of its functions as a Rust array, from the text of `shim/calls.txt`.
+///
+/// # Panics
+/// A line is not valid. Cargo shows the message.
+pub(crate) fn source(text: &str) -> (String, String) {
+    let mut listed = ListedCalls::from_tables();
+    for (index, line) in text.lines().enumerate() {
+        if let Err(invalid) = listed.add_line(line) {
+            panic!("shim/calls.txt, line {}: {invalid:?}", index + 1);
+        }
+    }
+    let wrappers = listed.wrappers();
+    let names: Vec<&str> = wrappers
+        .iter()
+        .map(|wrapper| wrapper.name.as_str())
+        .collect();
+    let file = wrappers_file(&wrappers) + &lacking_functions(&listed.lacking);
+    (file, format!("{names:?}"))
+}
+
+impl ListedCalls {
+    fn from_tables() -> ListedCalls {
+        let mut words = BTreeMap::new();
+        for call in calls::all() {
+            if let Some(count) = words_of(call)
+                && call.library == CallLibrary::Driver
+            {
+                words.insert(call.name.to_owned(), count);
+            }
+        }
+        ListedCalls {
+            ways: BTreeMap::new(),
+            lacking: BTreeSet::new(),
+            memory_uses: BTreeMap::new(),
+            words,
+        }
+    }
+
+    fn add_line(&mut self, line: &str) -> Result<(), InvalidLine> {
+        let mut parts = line.split_whitespace();
+        let Some(first) = parts.next() else {
+            return Ok(());
+        };
+        let way = match first {
+            comment if comment.starts_with('#') => return Ok(()),
+            "special" => Wrapping::Special,
+            "noisy" => Wrapping::Noisy,
+            "question" => Wrapping::Question,
+            "switch" => Wrapping::Switch,
+            "use" => Wrapping::Use(parts.next().ok_or(InvalidLine::NoKind)?.to_owned()),
+            "told" => Wrapping::Told(parts.next().ok_or(InvalidLine::NoKind)?.to_owned()),
+            "lacking" => {
+                self.lacking.extend(parts.map(str::to_owned));
+                return Ok(());
+            }
+            "more" => {
+                let count = parts.next().and_then(|count| count.parse().ok());
+                let count = count.ok_or(InvalidLine::NoNumber)?;
+                self.words
+                    .extend(parts.map(|name| (name.to_owned(), count)));
+                return Ok(());
+            }
+            "held" | "gives_back" | "around" => return self.add_memory_use(first, parts),
+            _ => return Err(InvalidLine::UnknownWord),
+        };
+        for name in parts {
+            if self.ways.insert(name.to_owned(), way.clone()).is_some() {
+                return Err(InvalidLine::Twice(name.to_owned()));
+            }
+        }
+        Ok(())
+    }
+
+    fn add_memory_use<'t>(
+        &mut self,
+        word: &str,
+        mut parts: impl Iterator<Item = &'t str>,
+    ) -> Result<(), InvalidLine> {
+        let how = parts.next().ok_or(InvalidLine::NoKind)?;
+        let code = match word {
+            "around" => around(how).ok_or(InvalidLine::UnknownTime)?,
+            _ => how.to_owned(),
+        };
+        for name in parts {
+            let known = self.memory_uses.entry(name.to_owned()).or_default();
+            let part = match word {
+                "held" => &mut known.held,
+                "gives_back" => &mut known.gives_back,
+                _ => &mut known.around,
+            };
+            if part.replace(code.clone()).is_some() {
+                return Err(InvalidLine::Twice(name.to_owned()));
+            }
+        }
+        Ok(())
+    }
+
+    /// All wrappers, in the order of their names.
+    fn wrappers(&self) -> Vec<Wrapper> {
+        let mut names: BTreeSet<&String> = self.words.keys().collect();
+        for (name, way) in &self.ways {
+            // A special function may have a struct that no number of words describes.
+            if *way == Wrapping::Special {
+                names.insert(name);
+            }
+        }
+        for name in self.ways.keys().chain(self.memory_uses.keys()) {
+            assert!(
+                names.contains(name),
+                "shim/calls.txt: the tables of calls do not have {name}"
+            );
+        }
+        let mut wrappers = Vec::new();
+        for name in names {
+            let way = self.ways.get(name).unwrap_or(&Wrapping::Plain);
+            let variants: &[&str] = match way {
+                Wrapping::Use(_) => &VARIANTS,
+                _ => &VARIANTS[..1],
+            };
+            for variant in variants {
+                let variant = format!("{name}{variant}");
+                assert!(
+                    !self.lacking.contains(&variant),
+                    "shim/calls.txt: {variant} is wrapped and cannot be lacking"
+                );
+                wrappers.push(Wrapper {
+                    name: variant,
+                    words: self.words.get(name).copied().unwrap_or(0),
+                    way: way.clone(),
+                    memory_use: self.memory_uses.get(name).cloned().unwrap_or_default(),
+                });
+            }
+        }
+        wrappers
+    }
 }
 
 /// When memory is read around a call, as Rust.
@@ -215,7 +251,7 @@ fn words_of(call: &Call) -> Option<usize> {
     (!is_in_memory).then_some(call.params.len())
 }
 
-fn file(all: &[Wrapper]) -> String {
+fn wrappers_file(all: &[Wrapper]) -> String {
     let mut out = format!("pub const COUNT: usize = {};\n", all.len());
     out += "pub static NAMES: [&str; COUNT] = [\n";
     for Wrapper { name, .. } in all {
@@ -274,73 +310,39 @@ pub const fn index(name: &str) -> usize {
 }
 ";
 
-fn wrapper(
-    index: usize,
-    Wrapper {
+fn wrapper(index: usize, wrapper: &Wrapper) -> String {
+    let Wrapper {
         name,
         words,
         way,
-        of_memory,
-    }: &Wrapper,
-) -> String {
+        memory_use,
+    } = wrapper;
     let parameters: Vec<String> = (0..*words).map(|at| format!("a{at}: usize")).collect();
     let arguments: Vec<String> = (0..*words).map(|at| format!("a{at}")).collect();
+    let (parameters, arguments) = (parameters.join(", "), arguments.join(", "));
     let types = vec!["usize"; *words].join(", ");
-    let after = match way {
-        Wrapping::Use(usage) => {
-            let (first, rest) = usage.split_at(1);
-            format!(
-                "after_use({index}, status, crate::counts::GpuWork::{}{rest})",
-                first.to_uppercase()
-            )
-        }
-        Wrapping::Told(kind) => format!("after_told({index}, status, \"{kind}\", number)"),
-        Wrapping::Switch => format!("after_switch({index}, status)"),
-        Wrapping::Noisy | Wrapping::Question => format!("after({index}, status, true)"),
-        Wrapping::Plain | Wrapping::Special => format!("after({index}, status, false)"),
-    };
-    let before = match way {
-        Wrapping::Told(kind) => {
-            format!("let number = crate::special::before_told({index}, \"{kind}\");")
-        }
-        _ => String::new(),
-    };
-    let around = of_memory.around.as_deref().unwrap_or("First");
-    // What is told of a load has memory read, too.
-    let is_told = matches!(way, Wrapping::Told(kind) if kind == "module");
-    let is_free = if is_told {
-        "if number > 0 { 0 } else "
-    } else {
-        ""
-    };
-    let (mut taken, mut under_way) = (String::new(), "");
-    let mut returned = String::new();
-    let arguments = arguments.join(", ");
-    if let Some(held) = &of_memory.held {
-        // A synchronisation may take long, and these others take no memory that the page has.
-        if !matches!(held.as_str(), "synced" | "graph" | "retained" | "mapped") {
-            under_way = "let under_way = crate::memory::CallUnderWay::begin();";
-        }
-        taken += &format!(
-            "if crate::memory::is_taken(status) {{
-        // SAFETY: the call succeeded.
-        unsafe {{ crate::memory::{held}({index}, &[{arguments}]) }};
-    }}
-    "
-        );
-        if !under_way.is_empty() {
-            taken += "drop(under_way);
-    ";
+    let (mut before, mut is_free) = (String::new(), "");
+    if let Wrapping::Told(kind) = way {
+        before = format!("let number = crate::special::before_told({index}, \"{kind}\");");
+        if kind == "module" {
+            // What is told of a load has memory read, too.
+            is_free = "if number > 0 { 0 } else ";
         }
     }
-    if let Some(way) = &of_memory.gives_back {
+    let around = memory_use.around.as_deref().unwrap_or("First");
+    let (under_way, held) = match &memory_use.held {
+        Some(held) => held_code(index, held, &arguments),
+        None => ("", String::new()),
+    };
+    let (mut returned, mut given_back) = (String::new(), "");
+    if let Some(way) = &memory_use.gives_back {
         let second = if *words > 1 { "a1" } else { "0" };
         returned = format!(
             "let returned = crate::memory::give_back(crate::memory::GivesBack::{way}, a0, {second});"
         );
-        taken += "crate::memory::returned(status, returned);
-    ";
+        given_back = "crate::memory::returned(status, returned);\n    ";
     }
+    let after = after_code(index, way);
     format!(
         "
 /// # Safety
@@ -360,10 +362,43 @@ pub unsafe extern \"C\" fn {name}({parameters}) -> u32 {{
         }},
     }};
     crate::special::{after};
-    {taken}crate::memory::after({index}, around);
+    {held}{given_back}crate::memory::after({index}, around);
     status
 }}
-",
-        parameters = parameters.join(", "),
+"
+    )
+}
+
+/// The call of what counts a call, as Rust.
+fn after_code(index: usize, way: &Wrapping) -> String {
+    match way {
+        Wrapping::Use(usage) => {
+            let (first, rest) = usage.split_at(1);
+            let first = first.to_uppercase();
+            format!("after_use({index}, status, crate::counts::GpuWork::{first}{rest})")
+        }
+        Wrapping::Told(kind) => format!("after_told({index}, status, \"{kind}\", number)"),
+        Wrapping::Switch => format!("after_switch({index}, status)"),
+        Wrapping::Noisy | Wrapping::Question => format!("after({index}, status, true)"),
+        Wrapping::Plain | Wrapping::Special => format!("after({index}, status, false)"),
+    }
+}
+
+/// What is done before and after a call that takes memory, as Rust.
+fn held_code(index: usize, held: &str, arguments: &str) -> (&'static str, String) {
+    let taken = format!(
+        "if crate::memory::is_taken(status) {{
+        // SAFETY: the call succeeded.
+        unsafe {{ crate::memory::{held}({index}, &[{arguments}]) }};
+    }}
+    "
+    );
+    // A synchronisation may take long, and these others take no memory that the page has.
+    if matches!(held, "synced" | "graph" | "retained" | "mapped") {
+        return ("", taken);
+    }
+    (
+        "let under_way = crate::memory::CallUnderWay::begin();",
+        taken + "drop(under_way);\n    ",
     )
 }
