@@ -241,11 +241,9 @@ impl Steps<'_, '_> {
         let kind = calls::find(&key.text);
         if kind.is_none() && !self.reader.is_full() {
             let message = format!("unknown step `{}`", key.text);
-            self.reader.error(
-                &key.place,
-                message,
-                suggest_name(&key.text, calls::all().map(|kind| kind.name)),
-            );
+            let near = suggest_name(&key.text, calls::all().map(|kind| kind.name));
+            let help = near.or_else(|| Some("scenarios/steps.md lists them all".to_string()));
+            self.reader.error(&key.place, message, help);
         }
         self.check_allowed(key, kind, entries);
         let arguments = self.reader.table(value).unwrap_or_default();

@@ -97,12 +97,13 @@ fn is_about_one_thing(reader: &mut Reader<'_>, place: &Range<usize>, check: &Che
             let help = Some("name a step by its label, or write how the worker ended".to_string());
             reader.error(place, "a check needs `at` or `exit`", help);
         }
-        (Some(_), None, None) => {
+        // An unknown key is reported as such.
+        (Some(_), None, None) if check.facts.is_empty() => {
             let keys: Vec<String> = KINDS.iter().map(|kind| format!("`{}`", kind.key)).collect();
             let help = Some(format!("add one of {}", keys.join(", ")));
             reader.error(place, "this check has no fact about the step", help);
         }
-        (None, Some(_), None) | (Some(_), None, Some(_)) => {}
+        (None, Some(_), None) | (Some(_), None, _) => {}
     }
 }
 
