@@ -683,11 +683,12 @@ fn what_makes_no_sense_is_refused_before_anything_runs() {
 #[test]
 fn a_survey_is_rendered_as_text_markdown_and_a_page_alone() {
     let scratch = Scratch::new();
-    survey(
+    let asked = survey(
         &scratch,
         &["calls", "cuInit", "--on", "sim:h200-x1", "--quick"],
     )
     .ended(0, "ok");
+    assert!(!asked.stdout.contains("questions"), "{}", asked.stdout);
     let file = folder(&scratch)
         .join(SurveyKind::Calls.file())
         .to_string_lossy()

@@ -138,7 +138,8 @@ impl Console {
         self.bar.tick();
     }
 
-    /// Prints the head of the run. `expected` is how long it will take, if that is known.
+    /// Prints the head of the run. `expected` is how long its questions will take; `None` if the report has none, or
+    /// those of a survey's controls, which are answered.
     pub(super) fn print_header(&mut self, report: &Report, expected: Option<Duration>) {
         self.asked.expected = expected;
         // The head is about what this machine can be asked, rather than about what was selected.
@@ -147,7 +148,7 @@ impl Console {
             .iter()
             .filter(|scenario| scenario.plan.is_some());
         let planned: Vec<&str> = planned.map(|scenario| scenario.scenario.as_str()).collect();
-        if !planned.is_empty() {
+        if expected.is_some() && !planned.is_empty() {
             self.asked.questions = planned.iter().collect::<HashSet<_>>().len();
             self.asked.variants = planned.len();
         }
