@@ -248,12 +248,7 @@ impl OpenQuestion {
             asking.session.supervisor.look_for_needs(&experiments)?;
         }
         self.state = State::Begun;
-        let gpus = asking.session.machine.gpus.clone();
         let figures = asking.run.calibrations();
-        let scene = Scene {
-            calibration: &figures,
-            gpus: &gpus,
-        };
         for _ in 0..attempts {
             if asking.is_over() {
                 return Ok(false);
@@ -271,6 +266,10 @@ impl OpenQuestion {
                 asking.session.record_attempt(&case.experiment(timeouts))?,
             );
             self.made += 1;
+            let scene = Scene {
+                calibration: &figures,
+                gpus: &asking.session.machine.gpus,
+            };
             attempt.judged.invalid = judge::invalidations(plan, case, &attempt.recording, &scene);
             kept.attempts.push(attempt);
             asking.console.tick();
@@ -319,13 +318,12 @@ pub(super) fn answer(
     scenario: &Scenario,
     instance: &Instance,
     run: &Run,
-    options: &RunOptions,
+    planning: &plan::Options,
     runtime: usize,
     console: &Console,
 ) -> ScenarioReport {
-    let planning = plan_options(session, options, runtime);
     let (mut question, mut done) =
-        plan_question(session, scenario, instance, run, &planning, runtime);
+        plan_question(session, scenario, instance, run, planning, runtime);
     if let Some(why) = &run.host_unsafe {
         question.refuse_unsafe(session, &mut done, why);
     }

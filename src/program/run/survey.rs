@@ -256,12 +256,13 @@ impl SurveyRun<'_> {
                 return;
             }
             self.console.status(&instance.name);
+            let planning = question::plan_options(&mut self.session, &self.run, 0);
             let done = question::answer(
                 &mut self.session,
                 scenario,
                 instance,
                 &self.report.run,
-                &self.run,
+                &planning,
                 0,
                 self.console,
             );

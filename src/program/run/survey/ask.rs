@@ -108,15 +108,15 @@ impl SurveyRun<'_> {
     fn row(&mut self, job: &SurveyJob<'_>, header: &mut Header) -> Option<SurveyRow> {
         let SurveyJob { item, runtime, .. } = *job;
         let instance = item.scenario.instances.first()?;
-        let mut run = self.run.clone();
-        run.asked.repeat = item.repeat.or(run.asked.repeat);
+        let mut planning = question::plan_options(&mut self.session, &self.run, runtime);
+        planning.repeat = item.repeat.or(planning.repeat);
         let (session, report, console) = (&mut self.session, &self.report.run, &*self.console);
         let done = question::answer(
             session,
             &item.scenario,
             instance,
             report,
-            &run,
+            &planning,
             runtime,
             console,
         );
@@ -132,11 +132,10 @@ impl SurveyRun<'_> {
         if let Some(why) = why_host_unsafe(&done) {
             header.host_unsafe.get_or_insert(why);
         }
-        let gpus = self.session.machine.gpus.clone();
         let figures = self.report.run.calibrations();
         let scene = Scene {
             calibration: &figures,
-            gpus: &gpus,
+            gpus: &self.session.machine.gpus,
         };
         let provenance = self.session.provenance;
         let answered = SurveyAnswer {
