@@ -1,6 +1,6 @@
-//! Renderings: one report in several formats.
+//! Every format of every document, and all English that is made of one.
 //!
-//! Every renderer is a function from the report to text: no clock, file, environment or process. A report may be
+//! Every renderer is a function from a document to text: no clock, file, environment or process. A document may be
 //! untrusted, so its text passes through [`cuda_pitfalls_core::text::escape`] first, and nothing here can panic on it.
 
 #![cfg_attr(
@@ -82,6 +82,13 @@ pub enum Format {
     Oci,
     /// The compact report: the same document without steps, attempts and samples, in one line.
     Compact,
+}
+
+impl Format {
+    /// All formats.
+    pub fn all() -> &'static [Format] {
+        <Format as clap::ValueEnum>::value_variants()
+    }
 }
 
 /// Renders a report, with a newline at its end; none if reports do not have the form. `width` is of forms in lines.

@@ -1,7 +1,5 @@
 //! What must hold in every format.
 
-use clap::ValueEnum as _;
-
 use super::{Format, Prepared, fixture};
 use cuda_pitfalls_answers::exit::Exit;
 use cuda_pitfalls_core::report::{CompactReport, Report, ReportView, StoredReport};
@@ -16,7 +14,7 @@ fn forms() -> impl Iterator<Item = &'static Format> {
     let has = |format| {
         super::render(&Prepared::Fresh(&fixture::report()), format, lines::WIDTH).is_some()
     };
-    Format::value_variants()
+    Format::all()
         .iter()
         .filter(move |format| has(**format) && **format != Format::Compact)
 }
@@ -24,7 +22,7 @@ fn forms() -> impl Iterator<Item = &'static Format> {
 #[test]
 fn every_report_has_a_rendering_in_every_format() {
     assert_eq!(
-        Format::value_variants().len() - forms().count(),
+        Format::all().len() - forms().count(),
         3,
         "the document itself, and what only others have"
     );

@@ -180,7 +180,6 @@ fn alike_key(finding: &Finding) -> Alike<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::ValueEnum;
     use cuda_pitfalls_trace::fixture::programs as fixture;
 
     #[test]
@@ -188,7 +187,7 @@ mod tests {
         let forms = |trace: &Trace| -> Vec<String> {
             let (findings, outcome) = (fixture::findings(trace), fixture::outcome(trace));
             let seen = TraceView::new(trace, &findings, &outcome);
-            let all = Format::value_variants().iter();
+            let all = Format::all().iter();
             let all =
                 all.filter_map(|format| seen.as_format(*format, 400, ["t", "/home/me/project"]));
             all.chain([seen.json().to_string()]).collect()

@@ -97,19 +97,27 @@ fn report(bytes: &[u8], forms: &mut Forms) -> Option<()> {
     forms.json(&compared);
     forms.add("text", || Some(render::compare::text(&compared)));
     let prepared = Prepared::stored(stored);
-    for (form, format) in [
-        ("text", Format::Text),
-        ("text", Format::TextFull),
-        ("html", Format::Html),
-        ("markdown", Format::Markdown),
-        ("junit", Format::Junit),
-        ("prometheus", Format::Prometheus),
-        ("github", Format::Github),
-        ("json", Format::Compact),
-    ] {
-        forms.add(form, || render::render(&prepared, format, 100));
+    for format in Format::all() {
+        forms.add(form_name(*format), || {
+            render::render(&prepared, *format, 100)
+        });
     }
     Some(())
+}
+
+/// What must hold of a format. A new format does not compile without it.
+fn form_name(format: Format) -> &'static str {
+    match format {
+        Format::Text | Format::TextFull => "text",
+        Format::Html => "html",
+        Format::Markdown => "markdown",
+        Format::Junit => "junit",
+        Format::Prometheus => "prometheus",
+        Format::Github => "github",
+        Format::Sarif => "sarif",
+        Format::Oci => "oci",
+        Format::Compact => "json",
+    }
 }
 
 /// Fails if a question without an answer has one once a part of what was recorded is gone. `chance` chooses the part.
@@ -168,14 +176,9 @@ fn survey(bytes: &[u8], forms: &mut Forms) -> Option<()> {
     assert_eq!(compared.changed, [], "a survey differs from itself");
     let _ = cuda_pitfalls::exit::Exit::from_survey(&survey);
     forms.json(&compared);
-    for (form, format) in [
-        ("text", Format::Text),
-        ("html", Format::Html),
-        ("markdown", Format::Markdown),
-        ("oci", Format::Oci),
-    ] {
-        forms.add(form, || {
-            render::survey::as_format(&survey, format, "survey.json")
+    for format in Format::all() {
+        forms.add(form_name(*format), || {
+            render::survey::as_format(&survey, *format, "survey.json")
         });
     }
     Some(())
@@ -215,17 +218,9 @@ fn trace(bytes: &[u8], forms: &mut Forms) -> Option<()> {
     assert_eq!(compared.changed, [], "a trace differs from itself");
     forms.json(&compared);
     let view = render::trace::TraceView::new(&trace, &found, &outcome);
-    for (form, format) in [
-        ("text", Format::Text),
-        ("html", Format::Html),
-        ("markdown", Format::Markdown),
-        ("junit", Format::Junit),
-        ("github", Format::Github),
-        ("sarif", Format::Sarif),
-    ] {
-        forms.add(form, || {
-            view.as_format(format, 100, ["trace.ndjson", "/root"])
-        });
+    let names = ["trace.ndjson", "/root"];
+    for format in Format::all() {
+        forms.add(form_name(*format), || view.as_format(*format, 100, names));
     }
     forms.json(view.json());
     // Cut short, it cannot show that something did not happen.
