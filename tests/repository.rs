@@ -271,7 +271,7 @@ fn no_room_exceeds_its_budget_of_lines() {
             over.push((room, *lines));
         }
     }
-    assert!(over.is_empty(), "{over:#?}");
+    assert!(over.is_empty(), "over BUDGET: {over:#?}");
 }
 
 /// The most closures with a name outside tests. A closure that is used once is the expression; one that is used twice

@@ -131,7 +131,7 @@ fn words(node: &Node, program: &Program) -> Vec<String> {
 }
 
 /// Programs, and the pitfall that a trace of each has, with the label of the line that is at fault; none if it has none.
-const PITFALLS: [(&str, Option<(&str, &str)>); 22] = [
+const PITFALLS: &[(&str, Option<(&str, &str)>)] = &[
     ("late_mask.py", Some(("late-mask", "written"))),
     ("late_mask.c", Some(("late-mask", "written"))),
     ("stray_context.py", Some(("stray-context", "stray"))),

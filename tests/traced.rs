@@ -59,7 +59,7 @@ fn programs_initialise_cuda_as_often_as_they_say() {
         assert_eq!(
             lines.lines().count(),
             expected,
-            "{}: {lines}{ran:#?}",
+            "{}, by HOOKED: {lines}{ran:#?}",
             program.0
         );
         let events = events(Path::new(program.0));
