@@ -1,4 +1,4 @@
-//! Verdicts, their reasons, and the exit code that follows from them.
+//! Verdicts, and the reasons why there is none or why an attempt does not count.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! The inputs that a fuzzer began with and those that it found something with, by the same properties. CONTRIBUTING.md
+//! The inputs that a fuzzer began with and those that it found something with, by the same properties. tests/README.md
 //! says how to search for others.
 
 pub(crate) mod forms;

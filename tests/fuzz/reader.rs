@@ -1,4 +1,4 @@
-//! One reader under libFuzzer: `READER` names it. CONTRIBUTING.md says how to run it.
+//! One reader under libFuzzer: `READER` names it. tests/README.md says how to run it.
 
 #![no_main]
 

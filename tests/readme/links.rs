@@ -103,6 +103,7 @@ fn links_lead_somewhere() {
         "CONTRIBUTING.md",
         "SECURITY.md",
         "scenarios/README.md",
+        "tests/README.md",
     ]
     .map(|path| root().join(path));
     let read = |path: PathBuf| (path.clone(), fs::read_to_string(path).unwrap_or_default());
