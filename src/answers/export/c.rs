@@ -163,8 +163,8 @@ fn write_types(called: &[&Call], out: &mut String) {
             continue;
         }
         let plain = c_type(param).replace("const ", "");
-        let base = plain.replace("*const", "");
-        let base = base.trim_end_matches(['*', ' ']);
+        let pointee = plain.replace("*const", "");
+        let base = pointee.trim_end_matches(['*', ' ']);
         if base.is_empty() || BUILT_IN.contains(&base) {
             continue;
         }

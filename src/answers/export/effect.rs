@@ -190,12 +190,12 @@ impl EffectQuestion<'_> {
                 says,
                 ..
             } => {
-                let gpus = gpus.words();
+                let names = gpus.words();
                 let since = match since {
                     Since::Start => "",
                     Since::Step => " by this step",
                 };
-                format!("after {at}, memory of {gpus} has grown{since} by {says}")
+                format!("after {at}, memory of {names} has grown{since} by {says}")
             }
         }
     }

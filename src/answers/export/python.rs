@@ -310,9 +310,9 @@ impl CaseText<'_> {
 /// Returns the lines with the value of the last one in `seen`.
 fn keep_last_value(code: &str) -> String {
     let (before, last) = last_expression(code);
-    let before = before.trim_end();
-    let gap = if before.trim().is_empty() { "" } else { "\n" };
-    format!("{before}{gap}seen = {}", last.trim())
+    let kept = before.trim_end();
+    let gap = if kept.trim().is_empty() { "" } else { "\n" };
+    format!("{kept}{gap}seen = {}", last.trim())
 }
 
 /// Returns the statement for a call that changes the environment. The environment of Python is that of C.
