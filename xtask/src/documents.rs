@@ -18,7 +18,7 @@ use cuda_pitfalls::survey::{SurveyDocument, SurveyKind, python};
 use cuda_pitfalls::text::json;
 use cuda_pitfalls::{catalogue, diagnosis, render, trace};
 
-use crate::explain::{Fared, Phrasings};
+use crate::explain::{Fared, PartSources, Phrasings};
 use crate::known::KnownSources;
 use crate::page::Measurement;
 use crate::{TaskError, diagnoses, errors, explain, listed, page, steps, tables};
@@ -82,10 +82,18 @@ pub fn make_documents() -> Result<MadeDocuments, TaskError> {
     documents.insert("scenarios/known.json".to_owned(), names.text());
     let known = Known::new(names, questions);
     let entries = entry_texts(&known);
-    let texts = make_stored_texts(&[&phrasings.labeled_texts()[..], &entries].concat());
+    let labeled = phrasings.labeled_texts();
+    let own_texts = labeled.iter().map(|labeled| &labeled.text);
+    let texts = make_stored_texts(own_texts.chain(&entries));
     let ranking = Ranking::new(StoredTexts::parse(&texts)?, question_texts.clone());
     let locked = Fared::measure_texts(&locked, &Explainer::new(&known, &ranking));
-    let fared = Fared::by_parts(&phrasings, &known, &entries, &question_texts)?;
+    let fared = Fared::by_parts(&PartSources {
+        phrasings: &phrasings,
+        labeled: &labeled,
+        entries: &entries,
+        questions: &question_texts,
+        known: &known,
+    })?;
     documents.insert("scenarios/texts.json".to_owned(), texts);
     documents.extend(scenario_pages(&scenarios, &measured, &asked, &known));
     documents.extend(survey_pages(&matrix, &surveys));

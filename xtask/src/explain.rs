@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
+use std::panic::resume_unwind;
+use std::thread;
 
 use cuda_pitfalls::explain::{
     Certainty, Explainer, LabelledText, Query, QuestionTexts, Ranking, StoredTexts, advice_about,
@@ -80,37 +82,33 @@ impl Phrasings {
         toml::from_str(source).map_err(|error| format!("texts for explain: {error}").into())
     }
 
-    /// The texts as `explain` looks them up. One whose answers are all missing says nothing.
-    pub fn labeled_texts(&self) -> Vec<LabelledText> {
-        let mut texts = Vec::new();
+    /// The texts as `explain` looks them up, each with its part. One whose answers are all missing says nothing.
+    pub fn labeled_texts(&self) -> Vec<PartText> {
+        let mut labeled = Vec::new();
         for phrase in &self.phrase {
             let mut answers = phrase.answers.clone();
             answers.retain(|answer| !answer.starts_with("missing: "));
             if !answers.is_empty() {
-                texts.push(LabelledText::new(&phrase.source, &phrase.words, answers));
+                labeled.push(PartText::new(&phrase.source, &phrase.words, answers));
             }
         }
         for negative in &self.negative {
             let (source, words) = (&negative.source, &negative.words);
-            texts.push(LabelledText::new(source, words, Vec::new()));
+            labeled.push(PartText::new(source, words, Vec::new()));
         }
-        texts
+        labeled
     }
 
-    /// The texts of one part of the threads, and those of all other parts. What is of no thread is a part by its words.
-    fn part(&self, part: usize) -> (Phrasings, Phrasings) {
-        let (mut own, mut others) = (Phrasings::default(), Phrasings::default());
-        for phrase in &self.phrase {
-            let is_own = part_of(&phrase.source, &phrase.words) == part;
-            let side = if is_own { &mut own } else { &mut others };
-            side.phrase.push(phrase.clone());
-        }
-        for negative in &self.negative {
-            let is_own = part_of(&negative.source, &negative.words) == part;
-            let side = if is_own { &mut own } else { &mut others };
-            side.negative.push(negative.clone());
-        }
-        (own, others)
+    /// The texts of one part.
+    fn part(&self, part: usize) -> Phrasings {
+        let mut phrasings = self.clone();
+        phrasings
+            .phrase
+            .retain(|text| part_of(&text.source, &text.words) == part);
+        phrasings
+            .negative
+            .retain(|text| part_of(&text.source, &text.words) == part);
+        phrasings
     }
 
     /// The number of threads that a scenario is the best answer to.
@@ -128,7 +126,7 @@ impl Phrasings {
 /// The texts are measured in so many parts, each by the texts of the others.
 const PARTS: usize = 5;
 
-/// The part that the texts of a thread belong to.
+/// The part of a thread. A text of no thread is assigned by its words.
 fn part_of(source: &str, words: &str) -> usize {
     let key = if source.starts_with("http") {
         source
@@ -136,6 +134,22 @@ fn part_of(source: &str, words: &str) -> usize {
         words
     };
     key.bytes().map(usize::from).sum::<usize>() % PARTS
+}
+
+/// A text as `explain` looks it up, with its part.
+pub struct PartText {
+    part: usize,
+    /// The text.
+    pub text: LabelledText,
+}
+
+impl PartText {
+    fn new(source: &str, words: &str, answers: Vec<String>) -> PartText {
+        PartText {
+            part: part_of(source, words),
+            text: LabelledText::new(source, words, answers),
+        }
+    }
 }
 
 /// How one phrase fared.
@@ -280,30 +294,51 @@ impl Fared {
         }
     }
 
-    /// Looks every text up among the program's own texts and those of the other parts.
+    /// Looks every text up among the program's own texts and those of the other parts. Each part has a thread of its own.
     ///
     /// # Errors
     /// The index of a part cannot be read.
-    pub fn by_parts(
-        phrasings: &Phrasings,
-        known: &Known,
-        entries: &[LabelledText],
-        questions: &[QuestionTexts],
-    ) -> Result<Fared, TaskError> {
+    pub fn by_parts(sources: &PartSources<'_>) -> Result<Fared, TaskError> {
         let mut fared = Fared {
             ranked: Vec::new(),
             answered: Vec::new(),
         };
-        for (part, others) in (0..PARTS).map(|part| phrasings.part(part)) {
-            let texts = [&others.labeled_texts(), entries].concat();
-            let text = make_stored_texts(&texts);
-            let ranking = Ranking::new(StoredTexts::parse(&text)?, questions.to_vec());
-            let Fared { ranked, answered } =
-                Fared::measure_texts(&part, &Explainer::new(known, &ranking));
-            fared.ranked.extend(ranked);
-            fared.answered.extend(answered);
-        }
-        Ok(fared)
+        thread::scope(|scope| {
+            let running: Vec<_> = (0..PARTS)
+                .map(|part| scope.spawn(move || sources.measure_part(part)))
+                .collect();
+            for thread in running {
+                let part = thread.join().unwrap_or_else(|panic| resume_unwind(panic))?;
+                fared.ranked.extend(part.ranked);
+                fared.answered.extend(part.answered);
+            }
+            Ok(fared)
+        })
+    }
+}
+
+/// What the parts are measured by.
+pub struct PartSources<'s> {
+    /// What people write.
+    pub phrasings: &'s Phrasings,
+    /// The same as `explain` looks it up.
+    pub labeled: &'s [PartText],
+    /// The program's own texts.
+    pub entries: &'s [LabelledText],
+    /// The texts of questions.
+    pub questions: &'s [QuestionTexts],
+    /// Everything that has a name.
+    pub known: &'s Known,
+}
+
+impl PartSources<'_> {
+    fn measure_part(&self, part: usize) -> Result<Fared, serde_json::Error> {
+        let others = self.labeled.iter().filter(|labeled| labeled.part != part);
+        let texts = others.map(|labeled| &labeled.text).chain(self.entries);
+        let stored = make_stored_texts(texts);
+        let ranking = Ranking::new(StoredTexts::parse(&stored)?, self.questions.to_vec());
+        let explainer = Explainer::new(self.known, &ranking);
+        Ok(Fared::measure_texts(&self.phrasings.part(part), &explainer))
     }
 }
 

@@ -1,6 +1,6 @@
 //! Names: what was typed is the name of something that is known, in one of the usual spellings.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::LazyLock;
 
 use super::query::Query;
@@ -158,25 +158,26 @@ fn statement_in(text: &str) -> &str {
 
 /// The measured line whose code this is, alone, behind its variables, or behind the lines that run before it.
 fn line_with_code(statement: &str) -> Option<&'static PythonLine> {
-    let code = strip_blanks(statement);
-    LINES.iter().find(|line| {
-        let set: String = line
+    CODES.get(&strip_blanks(statement)).copied()
+}
+
+/// The measured lines by the codes that mean them. Of two lines with the same code the first is meant.
+static CODES: LazyLock<HashMap<String, &'static PythonLine>> = LazyLock::new(|| {
+    let mut codes = HashMap::new();
+    for line in LINES.iter() {
+        let set = line
             .env
             .iter()
-            .map(|(name, value)| format!("{name}={value}"))
-            .collect();
+            .map(|(name, value)| format!("{name}={value}"));
+        let set = strip_blanks(&set.collect::<String>());
         let ask = strip_blanks(&line.ask);
-        let whole = line
-            .before
-            .iter()
-            .map(|line| strip_blanks(line))
-            .collect::<String>()
-            + &ask;
-        [&ask, &whole]
-            .into_iter()
-            .any(|own| code == *own || code == strip_blanks(&set) + own)
-    })
-}
+        let whole = strip_blanks(&line.before.concat()) + &ask;
+        for code in [set.clone() + &ask, set + &whole, ask, whole] {
+            codes.entry(code).or_insert(line);
+        }
+    }
+    codes
+});
 
 /// Code without blanks and ends of lines, and with one kind of quotes.
 fn strip_blanks(code: &str) -> String {

@@ -187,8 +187,8 @@ fn parse_indices(list: &str) -> impl Iterator<Item = usize> + '_ {
 }
 
 /// The text of `scenarios/texts.json`, with one line for each text and each term.
-pub fn make_stored_texts(texts: &[LabelledText]) -> String {
-    let mut texts: Vec<&LabelledText> = texts.iter().collect();
+pub fn make_stored_texts<'t>(texts: impl IntoIterator<Item = &'t LabelledText>) -> String {
+    let mut texts: Vec<&LabelledText> = texts.into_iter().collect();
     texts.sort_by_key(|text| text.is_own);
     let own = texts.partition_point(|text| !text.is_own);
     let mut terms: BTreeMap<&str, Vec<String>> = BTreeMap::new();

@@ -150,18 +150,18 @@ pub fn meant_by(name: &str) -> Option<&'static str> {
     }
     // People write CUDA_VISIBLE=0 and CUDA_VISIBLE_GPUS=0, and keep the mask in CUDA_VISIBLE_DEVICES_OLD.
     let is_cut = name.starts_with("CUDA_VISIBLE") && !name.starts_with(MASK);
-    let mut read = names(|variable| {
-        !matches!(
-            variable.read_by,
-            VariableReader::Scheduler | VariableReader::Launcher
-        )
-    });
     let own = words(name);
-    let near = read.find(|known| {
-        nearest_within(name, known.len() / 10, [*known]).is_some() || words(known) == own
+    let near = READ_NAMES.iter().find(|(known, words)| {
+        *words == own || nearest_within(name, known.len() / 10, [*known]).is_some()
     });
-    near.or(is_cut.then_some(MASK))
+    near.map(|(known, _)| *known).or(is_cut.then_some(MASK))
 }
+
+static READ_NAMES: LazyLock<Vec<(&str, Vec<String>)>> = LazyLock::new(|| {
+    use VariableReader::{Launcher, Scheduler};
+    let read = names(|variable| !matches!(variable.read_by, Scheduler | Launcher));
+    read.map(|name| (name, words(name))).collect()
+});
 
 /// Words that people take for another one in the name of a variable.
 const ALIKE: [(&str, &[&str]); 2] = [
