@@ -10,13 +10,13 @@ const REFUSED: [(&str, bool, &str); 10] = [
     (
         "c.cuInit(0); sys.exit(c.cuDeviceGet(ctypes.byref(p), 3) and 1)",
         true,
-        "The call asked for device 3. Inside the process number 3 of CUDA_VISIBLE_DEVICES is device 1. A GPU",
+        "The call asked for device 3. Inside the process number 3 of CUDA_VISIBLE_DEVICES is device 1. The program requested",
     ),
     // A number that is in no mask, and more than any process can see.
     (
         "c.cuInit(0); sys.exit(c.cuDeviceGet(ctypes.byref(p), 5) and 1)",
         true,
-        "The call asked for device 5. A GPU was",
+        "The call asked for device 5. The program requested",
     ),
     (
         "c.cuInit(0); sys.exit(c.cuDeviceGet(ctypes.byref(p), 99) and 1)",
@@ -32,7 +32,7 @@ const REFUSED: [(&str, bool, &str); 10] = [
         "c.cuInit(0); c.cuDevicePrimaryCtxRetain(ctypes.byref(p), 0); c.cuCtxSetCurrent(p); \
          t = threading.Thread(target=lambda: c.cuMemAlloc_v2(ctypes.byref(p), 9)); t.start(); t.join()",
         false,
-        "made one at <string>:1. Thread",
+        "created one at <string>:1. Thread",
     ),
     (
         "c.cuInit(0); c.cuDevicePrimaryCtxRetain(ctypes.byref(p), 0); c.cuCtxSetCurrent(p); c.cuCtxSetCurrent(None); \
@@ -122,7 +122,7 @@ fn trace_doctor_and_explain_say_the_same_of_a_status() {
         "-c",
         script,
     ];
-    let means = "A GPU was asked for that this process does not see: the number is too high for the GPUs left by the mask";
+    let means = "The program requested a GPU that this process does not see: the number is too high for the GPUs left by the mask";
     for arguments in [&trace[..], &["doctor", "--on", "sim"], &["explain", "101"]] {
         let mut command = scratch.command(arguments);
         command.env("CUDA_VISIBLE_DEVICES", "0,0");

@@ -149,7 +149,9 @@ mod tests {
             80,
         );
         assert!(
-            near.contains("CUDA_VISIBLE\\x1b is no variable that CUDA or a framework is known to"),
+            near.contains(
+                "CUDA_VISIBLE\\x1b is not a variable that CUDA or a framework is known to"
+            ),
             "{near}"
         );
         let hostile = shown(Some("\u{1b}[31m,\n"), Some("pci"));

@@ -19,7 +19,7 @@ pub(super) fn provenance(provenance: Provenance) -> &'static str {
 
 /// What is said of a variable that is spelt nearly as one that is read.
 pub(super) fn misspelling_sentence(name: &str, meant: &str) -> String {
-    format!("{name} is no variable that CUDA or a framework is known to read; {meant} is.")
+    format!("{name} is not a variable that CUDA or a framework is known to read; {meant} is.")
 }
 
 /// Everything that was read of the machine, a name and a value each.

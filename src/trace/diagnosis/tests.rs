@@ -573,7 +573,7 @@ fn memory_that_two_processes_took_at_once_is_not_counted_twice() {
         "the rank that has another GPU: {shared:?}"
     );
     assert!(
-        shared.says.starts_with("rank.py:6 makes"),
+        shared.says.starts_with("rank.py:6 creates"),
         "{}",
         shared.says
     );
@@ -651,7 +651,7 @@ fn the_program_of_the_readme_gets_the_sentences_of_the_readme() {
         .map(|it| (it.rule.as_str(), it.says.as_str()))
         .collect();
     let late = "train.py:31 sets CUDA_VISIBLE_DEVICES=1, 20 ms too late: no effect; it was read as (unset)";
-    let stray = "train.py:52 makes a context on GPU 0 (524 MiB), through torch.cuda.synchronize; the process does no work there";
+    let stray = "train.py:52 creates a context on GPU 0 (524 MiB), through torch.cuda.synchronize; the process does no work there";
     assert_eq!(said, [("late-mask", late), ("stray-context", stray)]);
     assert!(
         found[0].workaround.contains("torch.cuda.set_device(N)"),
@@ -660,7 +660,7 @@ fn the_program_of_the_readme_gets_the_sentences_of_the_readme() {
     );
     assert_eq!(
         found[1].workaround,
-        "torch.cuda.set_device(1) first, in every thread; or name the device, as in torch.cuda.synchronize(1)"
+        "torch.cuda.set_device(1) first, in every thread; or give the device, as in torch.cuda.synchronize(1)"
     );
     assert_eq!(
         (found[1].gpu.clone(), found[1].bytes),

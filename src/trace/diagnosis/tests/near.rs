@@ -190,7 +190,7 @@ fn a_misspelt_variable_is_named_where_it_is_set_once_and_not_beside_the_right_on
             .map(|it| it.says)
             .collect::<Vec<_>>()
     };
-    let says = "a.py:3 has CUDA_VISIBLE_DEVICE=1, which is no variable that CUDA or a framework is known to read; \
+    let says = "a.py:3 has CUDA_VISIBLE_DEVICE=1, which is not a variable that CUDA or a framework is known to read; \
                 CUDA_VISIBLE_DEVICES is, and it was (unset)";
     assert_eq!(made(&[]), [says]);
     assert_eq!(made(&[("CUDA_VISIBLE_DEVICES", "1")]), [] as [&str; 0]);
@@ -874,7 +874,7 @@ fn a_context_whose_memory_was_not_read_is_found_all_the_same() {
     let found = findings(&trace);
     let stray = finding("stray-context", &found).expect("a stray context");
     let says =
-        "pid 100 makes a context on GPU 0 (memory not read), through cuDevicePrimaryCtxRetain";
+        "pid 100 creates a context on GPU 0 (memory not read), through cuDevicePrimaryCtxRetain";
     assert_eq!(
         (&*stray.says, stray.bytes),
         (&*format!("{says}; the process does no work there"), None)
@@ -1062,7 +1062,7 @@ fn a_thread_without_the_users_code_is_named_by_where_that_stood_meanwhile() {
     assert!(
         every
             .says
-            .starts_with("another thread while the main thread is at a.py:4 and what follows"),
+            .starts_with("another thread while the main thread is at a.py:4 and later lines"),
         "{}",
         every.says
     );
@@ -1156,8 +1156,8 @@ fn a_fork_that_may_have_been_refused_in_silence_is_left_open_and_told_once() {
     let trace = forked_at(&own, Some(0));
     let found = findings(&trace);
     let said: Vec<&str> = found.iter().map(|finding| finding.says.as_str()).collect();
-    let after = "after train.py:4 has initialised CUDA through torch.cuda.init: CUDA cannot be used there. No refused \
-                 call was seen, but PyTorch refuses CUDA in such a child by itself, without a call that a trace sees";
+    let after = "after train.py:4 has initialized CUDA through torch.cuda.init: CUDA cannot be used there. No failed \
+                 call was seen, but PyTorch raises an error in such a child by itself, without a call that a trace sees";
     assert_eq!(said, [format!("train.py:9 forks 2 processes {after}")]);
     // A forkserver forks at no line of the program: the process is named, and the place is where CUDA was initialised.
     let mut served = forked_at(&[], Some(0));
@@ -1186,7 +1186,7 @@ fn a_fork_that_may_have_been_refused_in_silence_is_left_open_and_told_once() {
     assert!(
         found[0]
             .workaround
-            .contains("fork before train.py:4 initialises CUDA through torch.cuda.init")
+            .contains("fork before train.py:4 initializes CUDA through torch.cuda.init")
     );
     // In C every way to use CUDA is a call of the driver.
     let mut in_c = forked_at(&[], Some(0));
@@ -1285,7 +1285,7 @@ fn the_workaround_for_a_fork_names_what_initialised_cuda() {
         );
         let init = with("init", child_calls);
         assert!(
-            init.ends_with("fork before train.py:4 initialises CUDA through torch.cuda.init"),
+            init.ends_with("fork before train.py:4 initializes CUDA through torch.cuda.init"),
             "{init}"
         );
         assert!(!init.contains("is_available"), "{init}");
@@ -1304,7 +1304,7 @@ fn a_fork_of_a_process_whose_cuinit_is_not_in_the_trace_is_told_all_the_same() {
     let says = &finding("forked-unseen", &found).expect("a fork").says;
     assert!(
         says.starts_with(
-            "train.py:6 forks pid 200 after pid 100 has initialised CUDA through cuInit:"
+            "train.py:6 forks pid 200 after pid 100 has initialized CUDA through cuInit:"
         ),
         "{says}"
     );
