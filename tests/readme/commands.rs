@@ -176,15 +176,13 @@ fn the_commands_of_the_page_of_the_wheel_work_in_their_order() {
     }
 }
 
-/// The question that docs/run.md writes, and the commands below it.
+/// The scenario that docs/run.md writes, and the commands below it.
 #[test]
 fn the_question_of_ones_own_is_valid_and_answered() {
     let scratch = Scratch::new();
     let tools = prepare(scratch.path());
     let run = page("docs/run.md");
-    let (_, section) = run
-        .split_once("## A question of your own")
-        .expect("the section");
+    let (_, section) = run.split_once("## Your own scenario").expect("the section");
     let question: String = lines(section)
         .iter()
         .filter(|it| it.0 == Some("toml"))
