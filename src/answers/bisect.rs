@@ -1,6 +1,6 @@
-//! `bisect`: the first release of a package in which a command does what is forbidden.
+//! `bisect`: the first release of a package where a command does what is forbidden.
 //!
-//! This is the search and its document; what a release does is tried by somebody else.
+//! This module contains the search and its document. The caller tries the releases.
 
 #[cfg(test)]
 mod tests;
@@ -20,20 +20,21 @@ pub const SCHEMA: &str = "cuda-pitfalls-bisection";
 /// A version of each package.
 type PackageVersions = BTreeMap<String, String>;
 
-/// What the command does with some versions, and how long trying took; `None` if the user stopped it.
+/// Outcome of a command with some versions, and the time that the trial took in nanoseconds; `None` if the user stopped
+/// it.
 type TrialResult<E> = Result<Option<(ReleaseOutcome, u64)>, E>;
 
-/// What a command does with these versions.
+/// Outcome of a command with these versions.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum ReleaseOutcome {
-    /// Nothing that is forbidden.
+    /// The command did nothing forbidden.
     Good,
-    /// What is forbidden.
+    /// The command did something forbidden.
     Bad {
-        /// With which driver, in words.
+        /// Description of the driver that the command ran with.
         with: String,
-        /// What happened, one sentence without a full stop.
+        /// Description of the forbidden action: one sentence without a final period.
         says: String,
         /// The innermost public function of a package in the stack of the first `cuInit`, and where it was.
         at: Option<String>,
@@ -42,7 +43,7 @@ pub enum ReleaseOutcome {
         /// The command of the process that did it, if it is a child.
         child: Option<String>,
     },
-    /// It cannot be said: these versions cannot be installed, or the command fails with them.
+    /// Undetermined: these versions cannot be installed, or the command fails with them.
     Unknown {
         /// Why.
         why: String,
@@ -59,14 +60,14 @@ impl ReleaseOutcome {
     }
 }
 
-/// What was tried.
+/// A trial of the command with some versions.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Trial {
     /// The versions of the packages in question.
     pub versions: BTreeMap<String, String>,
-    /// What the command does with them.
+    /// Outcome of the command with these versions.
     pub outcome: ReleaseOutcome,
-    /// How long installing and trying took.
+    /// Duration of installation and trial, in nanoseconds.
     pub elapsed_ns: u64,
 }
 
@@ -133,7 +134,7 @@ impl ReleaseAxis {
     }
 }
 
-/// The first release of a package in which a command does what is forbidden.
+/// The first release of a package where a command does what is forbidden.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FirstBad {
     /// The package.
@@ -142,11 +143,11 @@ pub struct FirstBad {
     pub last_good: String,
     /// The first release that is known to do it.
     pub first_bad: String,
-    /// Releases between the two, of which nothing can be said. If there are any, one of them may be the first.
+    /// Releases between the two whose outcome could not be determined. If there are any, one of them may be the first.
     pub between: Vec<String>,
 }
 
-/// Why there is no answer.
+/// Reason why there is no answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum NoAnswer {
@@ -154,9 +155,9 @@ pub enum NoAnswer {
     GoodIsBad,
     /// The command does not do it with the bad versions.
     BadIsGood,
-    /// Nothing can be said of the good versions.
+    /// The outcome of the good versions could not be determined.
     GoodIsUnknown,
-    /// Nothing can be said of the bad versions.
+    /// The outcome of the bad versions could not be determined.
     BadIsUnknown,
     /// The user stopped it.
     Interrupted,
@@ -165,32 +166,32 @@ pub enum NoAnswer {
 /// A search, from its question to its answer.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Bisection {
-    /// Which document this is.
+    /// Schema of this document.
     pub schema: SchemaId,
     /// The version of cuda-pitfalls.
     pub version: String,
     /// RFC 3339, UTC.
     pub started_at: String,
-    /// What is forbidden.
+    /// Forbidden actions.
     pub forbid: Vec<String>,
     /// The command and its arguments.
     pub command: Vec<String>,
-    /// What else is installed.
+    /// Other installed packages.
     pub with: Vec<String>,
     /// The version or the path of the interpreter; null for that which the installer chooses.
     pub python: Option<String>,
     /// The packages in question, each with its releases.
     pub axes: Vec<ReleaseAxis>,
-    /// What was tried, in this order.
+    /// Trials in the order in which they ran.
     pub trials: Vec<Trial>,
-    /// For each package that makes the difference by itself: since when. For packages that make it together: since when
-    /// each does beside the other's first bad release.
+    /// First bad release of each package that makes the difference by itself. If the packages make the difference only
+    /// together: the first bad release of each, with the other package at its first bad release.
     pub found: Vec<FirstBad>,
-    /// Whether it takes all packages in `found` together.
+    /// `true` if the difference needs all packages in `found` together.
     pub together: bool,
-    /// Why there is no answer.
+    /// Reason why there is no answer.
     pub no_answer: Option<NoAnswer>,
-    /// How long it took.
+    /// Duration of the search, in nanoseconds.
     pub elapsed_ns: u64,
 }
 
@@ -208,7 +209,7 @@ impl Bisection {
         })
     }
 
-    /// Whether the answer is exact.
+    /// Returns `true` if the answer is exact.
     pub fn is_exact(&self) -> bool {
         !self.found.is_empty() && self.found.iter().all(|found| found.between.is_empty())
     }
@@ -291,7 +292,7 @@ impl Bisection {
         Ok(true)
     }
 
-    /// Searches along one package, beside these versions of the others. `None` if the user stopped it.
+    /// Searches along one package, with these versions of the others. Returns `None` if the user stopped the search.
     fn search_axis<E>(
         &mut self,
         axis: &ReleaseAxis,

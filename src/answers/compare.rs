@@ -1,8 +1,8 @@
-//! Two reports, two traces, or two surveys of one kind: what differs between them.
+//! Differences between two reports, two traces, or two surveys of the same kind.
 //!
-//! Behaviour counts: verdicts, outcomes, the facts of rows. Differences between the machines are shown and do not
-//! count. Neither do measurements that only one side has, or that were asked in another way, because nothing follows
-//! from them. Times are never compared.
+//! Behavior counts: verdicts, outcomes, the facts of rows. Differences between the machines are listed and do not
+//! count. Measurements that only one side has, or that were made differently, do not count either, because nothing
+//! follows from them. Times are never compared.
 
 mod comparison;
 mod differing;
@@ -24,11 +24,11 @@ pub use trace::compare_traces;
 use crate::survey::SurveyDocument;
 use cuda_pitfalls_core::report::{ReportView, ScenarioView};
 
-/// What differs between two reports. With `versions`, what ran on the one libcudart in A is held against what ran on
-/// the other in B.
+/// Compares two reports. With `versions`, results on the first libcudart in A are compared with results on the second
+/// one in B.
 ///
 /// # Errors
-/// A version that a report does not have, with those that it has.
+/// Returns an error if a report has no results for its version. The error lists the versions that the report has.
 pub fn reports(
     a: &ReportView<'_>,
     b: &ReportView<'_>,
@@ -54,10 +54,11 @@ pub fn reports(
     })
 }
 
-/// The same of two surveys.
+/// Compares two surveys.
 ///
 /// # Errors
-/// Two kinds; versions where rows have none; a version that a survey does not have.
+/// Returns an error if the kinds of the surveys differ, if versions are given for rows without a version, or if a
+/// survey has no results for its version.
 pub fn compare_surveys(
     a: &SurveyDocument,
     b: &SurveyDocument,

@@ -24,7 +24,8 @@ pub(crate) fn side_by_side<T, K: Eq + Hash, const N: usize>(
     rows
 }
 
-/// What documents do not say alike, each by its key with what every one of them says: `None` where it says nothing.
+/// Returns the keys whose values differ between documents, each with its value in every document: `None` if a document
+/// has no value for it.
 pub(crate) fn differing_values<K: Eq + Hash + Clone, V: PartialEq, const N: usize>(
     documents: [impl IntoIterator<Item = (K, V)>; N],
 ) -> Vec<(K, [Option<V>; N])> {

@@ -1,5 +1,5 @@
-//! Why CUDA does not start in one place, from what `doctor` tried there: what is proved by a start without it, what was
-//! measured to cause just this error, and what is merely unusual.
+//! Causes of a failed CUDA start in one place, from the starts that `doctor` tried there: causes proved by a start
+//! without the suspect, causes measured to produce exactly this error, and merely unusual conditions.
 
 mod process;
 #[cfg(test)]
@@ -23,37 +23,37 @@ use cuda_pitfalls_core::examination::{
 };
 use cuda_pitfalls_trace::history::MASK;
 
-/// What follows from an examination.
+/// Diagnosis of an examination.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Diagnosed {
-    /// How CUDA stands here.
+    /// State of CUDA in the examined place.
     pub state: DoctorState,
-    /// What failed first, of the driver and of NVML; none if nothing did.
+    /// First failure of the driver and of NVML; empty if both work.
     pub failures: Vec<StartFailure>,
     /// Why, the surest first.
     pub causes: Vec<Reasoned>,
     /// GPUs of the kernel's driver that CUDA does not show here.
     pub hidden: Vec<HiddenGpu>,
-    /// Variables that nothing is known to read, each with the one that it is spelt nearly as.
+    /// Variables that no known program reads, each with the known variable of the most similar spelling.
     pub misspelt: BTreeMap<String, String>,
 }
 
-/// How CUDA stands in a place.
+/// State of CUDA in a place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum DoctorState {
     /// The driver and NVML work.
     Healthy,
-    /// One of them does not, and why is known.
+    /// The driver or NVML does not work, and the cause is known.
     Found,
-    /// One of them does not, and why is not known.
+    /// The driver or NVML does not work, and the cause is unknown.
     Unknown,
-    /// There is no GPU for which CUDA could start.
+    /// No GPU is present, so CUDA cannot start.
     NoGpu,
 }
 
 impl DoctorState {
-    /// How the command ends.
+    /// Returns the exit code of the command.
     pub const fn exit(self) -> Exit {
         match self {
             DoctorState::Healthy => Exit::Ok,
@@ -64,7 +64,7 @@ impl DoctorState {
     }
 }
 
-/// What failed first in a library.
+/// First failure of a library.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[schemars(rename = "Failure")]
 pub struct StartFailure {
@@ -74,7 +74,7 @@ pub struct StartFailure {
     pub call: Option<StartCall>,
     /// The loader's message, if the library could not be opened.
     pub missing: Option<String>,
-    /// How its process ended, if not by itself.
+    /// How its process ended, unless it exited by itself.
     pub ended: Option<StartEnd>,
 }
 
@@ -84,31 +84,31 @@ pub struct Reasoned {
     /// The cause.
     #[serde(flatten)]
     pub cause: Trouble,
-    /// How sure it is.
+    /// Certainty of the cause.
     pub sureness: Sureness,
 }
 
-/// How sure a cause is.
+/// Certainty of a cause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Sureness {
-    /// CUDA was started here without it, and got further.
+    /// CUDA was started here without the condition, and got further.
     Proved,
-    /// It is so here, and it was measured to cause this very error, or there can be no other error without it.
+    /// The condition exists here, and it was measured to cause exactly this error, or the error cannot occur otherwise.
     Measured,
-    /// It is so here, and alone it causes another error: it would be the next one.
+    /// The condition exists here, and by itself it causes a different error: it would be the next one.
     Next,
-    /// It is so here, and it is not known whether it causes an error.
+    /// The condition exists here, and it is unknown whether it causes an error.
     Possible,
 }
 
-/// What can keep CUDA from starting.
+/// A condition that can keep CUDA from starting.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Trouble {
     /// Something of the environment, which was left out for another start.
     Environment {
-        /// What was left out.
+        /// The part of the environment that was left out.
         change: StartChange,
         /// The value of the variable, if it is one.
         value: Option<String>,
@@ -138,7 +138,7 @@ pub enum Trouble {
         /// The file.
         path: String,
     },
-    /// A file is refused.
+    /// A file cannot be opened.
     File {
         /// The file.
         path: String,
@@ -153,10 +153,10 @@ pub enum Trouble {
     NotTheDevice {
         /// The file.
         path: String,
-        /// What it is: its device number; null for no device.
+        /// Device number of the file; null if the file is not a device.
         device: Option<(u32, u32)>,
     },
-    /// A system call is refused.
+    /// A system call is denied.
     SystemCall {
         /// Its name.
         call: String,
@@ -176,7 +176,7 @@ pub enum Trouble {
     Full {
         /// Its UUID.
         gpu: String,
-        /// What is free, in bytes.
+        /// Free memory, in bytes.
         free_bytes: u64,
         /// Processes that have it.
         pids: Vec<u32>,
@@ -195,13 +195,13 @@ pub struct HiddenGpu {
     pub device_minor: u32,
     /// Its UUID; null if the kernel did not say.
     pub uuid: Option<String>,
-    /// What hides it: a part of the environment without which it is shown, or its device file; null if that is not
-    /// known.
+    /// Cause: a part of the environment (the GPU is visible without it), or the GPU's device file; null if unknown.
     pub by: Option<Trouble>,
 }
 
 impl Diagnosed {
-    /// The value of `CUDA_VISIBLE_DEVICES` without which CUDA gets further here; none if that is not the cause.
+    /// Returns the value of `CUDA_VISIBLE_DEVICES` if CUDA gets further here without that variable, or `None` if the
+    /// mask is not the cause.
     pub fn mask_at_fault(&self) -> Option<&str> {
         for reasoned in &self.causes {
             if let Trouble::Environment {
@@ -240,7 +240,7 @@ impl Trouble {
 /// A context needs about this much, in bytes.
 const CONTEXT_BYTES: u64 = 600 << 20;
 
-/// Why CUDA does not start.
+/// Determines why CUDA does not start.
 pub fn diagnose_start(examination: &Examination, needs: &[NeedFacts]) -> Diagnosed {
     let [driver, nvml] = [Started::Driver, Started::Nvml].map(|library| {
         let mut starts = examination.starts.iter();
@@ -334,7 +334,7 @@ impl Causes {
         }
     }
 
-    /// What CUDA gets further without.
+    /// Adds the changes that let CUDA get further.
     fn add_proved_causes(&mut self, examination: &Examination, driver: &LibraryStart) {
         for start in &examination.starts {
             if let Some(change) = &start.changed
@@ -526,13 +526,13 @@ const MISMATCH: [&str; 4] = [
     "CUDA_ERROR_SYSTEM_NOT_READY",
 ];
 
-/// How far a start got: more is better.
+/// Returns the progress of a start: greater values got further.
 fn start_progress(start: &LibraryStart) -> (bool, usize, usize) {
     let made = start.calls.iter().filter(|call| call.code == 0).count();
     (start.is_good(), start.seen.len(), made)
 }
 
-/// How sure it is that this refusal causes one of these failures.
+/// Returns how certain it is that this denied file or system call causes one of these failures.
 fn refusal_sureness(
     needs: &[NeedFacts],
     failures: &[StartFailure],
@@ -559,7 +559,7 @@ fn refusal_sureness(
     sureness
 }
 
-/// Whether what the program needs is known to cause just this failure.
+/// Returns `true` if a missing need of the program is known to cause exactly this failure.
 fn explains_failure(need: &NeedFacts, failure: &StartFailure, pattern: &str) -> bool {
     match (&failure.call, &failure.ended) {
         (Some(call), _) => {
@@ -589,7 +589,7 @@ fn without_ordinal(call: &str) -> &str {
 /// The file that stands for those of all GPUs in the tables.
 const FIRST_GPU: &str = "/dev/nvidia0";
 
-/// The file of the tables: what holds of the first GPU's holds of each.
+/// Returns the name of a file in the tables. Results for the first GPU's device file apply to those of all GPUs.
 fn file_pattern(file: &str) -> &str {
     let number = file.strip_prefix("/dev/nvidia").unwrap_or_default();
     let is_gpu = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
@@ -607,7 +607,7 @@ fn environment(examination: &Examination, change: &StartChange) -> Trouble {
     }
 }
 
-/// That a file is refused, if it is.
+/// Returns the trouble with a file, or `None` if it could be opened.
 fn refused_file(tried: &FileTry) -> Option<Trouble> {
     let FileTry {
         file: path,
@@ -624,7 +624,7 @@ fn refused_file(tried: &FileTry) -> Option<Trouble> {
     })
 }
 
-/// Whether a device file is not that of NVIDIA's driver.
+/// Returns `true` if a device file does not belong to the NVIDIA driver.
 fn is_another_device(examination: &Examination, tried: &FileTry) -> bool {
     let majors = &examination.place.majors;
     let name = tried.file.trim_start_matches("/dev/");
@@ -701,7 +701,8 @@ fn find_hidden_gpus(examination: &Examination, driver: &LibraryStart) -> Vec<Hid
     hidden
 }
 
-/// The part of the environment without which a GPU is shown, or its device file that is refused.
+/// Returns the part of the environment that hides a GPU (the GPU is visible without it), or the GPU's device file if it
+/// cannot be opened.
 fn what_hides(examination: &Examination, uuid: &String, device_minor: u32) -> Option<Trouble> {
     for start in &examination.starts {
         if let Some(change) = &start.changed

@@ -4,7 +4,7 @@ use crate::survey::SurveyDocument;
 use cuda_pitfalls_core::report::{ReportView, Requirement, ScenarioView};
 use cuda_pitfalls_core::verdict::{ExpectationMet, Kind, Provenance, Reason, Verdict};
 
-/// How the program ends.
+/// Exit code of the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Exit {
     /// Everything was conclusive and as expected, and at least one attempt ran.
@@ -15,11 +15,11 @@ pub enum Exit {
     Usage = 2,
     /// A question ran and was not answered.
     Inconclusive = 3,
-    /// Nothing was measured, or less than was required.
+    /// No measurement was made, or fewer than required.
     NothingMeasured = 4,
     /// A scenario that was selected by its exact name was skipped.
     Skipped = 5,
-    /// A worker or a GPU was left in a state in which the host must not be used further.
+    /// A worker or a GPU is in a state that makes further use of the host unsafe.
     HostUnsafe = 6,
     /// The harness failed.
     Internal = 70,
@@ -185,8 +185,8 @@ impl Exit {
         worst.unwrap_or(Exit::Internal)
     }
 
-    /// The exit code of a survey with this document, if the document itself is on disk. A survey covers everything,
-    /// so rows that a machine, a libcudart or the simulated machine cannot have are no failure.
+    /// Returns the exit code of a survey with this document, if the document itself is on disk. A survey covers
+    /// everything, so rows that cannot exist on a machine, a libcudart or the simulated machine are not failures.
     pub fn from_survey(document: &SurveyDocument) -> Exit {
         let interrupted = document.header.interrupted.as_deref().map(Exit::stopped_by);
         let worst = Exit::WORST_FIRST.into_iter().find(|exit| match exit {
@@ -211,7 +211,7 @@ impl Exit {
     }
 }
 
-/// Whether any part of the report says that the host must not be used further.
+/// Returns `true` if any part of the report marks the host as unsafe for further use.
 pub fn is_host_unsafe(report: &ReportView<'_>) -> bool {
     if report.run.host_unsafe.is_some() {
         return true;
@@ -234,15 +234,15 @@ pub fn is_host_unsafe(report: &ReportView<'_>) -> bool {
     false
 }
 
-/// Whether attempts of this scenario were made and at least one says something.
+/// Returns `true` if at least one attempt of this scenario has a usable result.
 pub fn is_measured(scenario: &ScenarioView<'_>) -> bool {
     let ran = scenario.cases.iter().any(|case| case.made > 0);
     let says_something = !matches!(scenario.verdict.kind, Kind::Skipped | Kind::HarnessError);
     ran && says_something && !is_unmodelled(scenario.verdict)
 }
 
-/// Whether this scenario was skipped and that is a failure: it was selected by its exact name, without `--allow-skip`,
-/// or its needs are met. Without any GPU nothing was measured, which has its own exit code.
+/// Returns `true` if skipping this scenario is a failure: it was selected by its exact name, without `--allow-skip`, or
+/// its needs are met. If there are no GPUs, no measurement was possible, which has a separate exit code.
 pub fn is_missed(report: &ReportView<'_>, scenario: &ScenarioView<'_>) -> bool {
     let verdict = &scenario.verdict;
     let has_no_gpu = verdict.reason.is_some_and(Reason::is_no_gpu);
@@ -252,7 +252,7 @@ pub fn is_missed(report: &ReportView<'_>, scenario: &ScenarioView<'_>) -> bool {
         && !scenario.is_not_applicable()
 }
 
-/// Whether the simulated machine does not model the question, so that its verdict does not count there.
+/// Returns `true` if the simulated machine does not model the scenario, so that its verdict does not count there.
 pub fn is_unmodelled(verdict: &Verdict) -> bool {
     verdict.provenance == Provenance::Simulated && verdict.reason == Some(Reason::NotModelled)
 }

@@ -1,9 +1,9 @@
-//! The answer to words: a symptom, a call, an error, a variable, a line of a framework, a pasted traceback.
+//! Answers to free text: a symptom, a call, an error, a variable, a Python line, a pasted traceback.
 //!
-//! Looked up is what comes with the program, in this order: the names of what is known, other platforms, command lines,
-//! messages and errors, and then the nearest texts whose answers are known. The first that finds something answers. Only
-//! what was named or said is claimed; what is near is called so. docs/explain.md says how often the right answer comes
-//! first. Nothing here touches a clock, a file, the environment or a GPU.
+//! The built-in knowledge is searched in this order: known names, other platforms, command lines, messages and errors,
+//! and then the most similar texts with known answers. The first step that finds something answers. Only what the text
+//! names or reports is claimed as the answer; similar texts are labeled as such. docs/explain.md lists how often the
+//! right answer comes first. This module does not use a clock, files, the environment or a GPU.
 
 #![cfg_attr(
     not(test),
@@ -50,42 +50,42 @@ use cuda_pitfalls_core::scenario::Scenario;
 
 /// Errors with many causes.
 const VAGUE: [&str; 2] = ["error/100", "error/999"];
-/// The most entries of what was said that are shown.
+/// Maximum number of named or reported entries to list.
 const MOST_SAID: usize = 2;
 /// An answer with a smaller share of the best one's votes is not shown.
 const LEAST_OF_THE_BEST: f64 = 0.2;
 /// A question of a symptom answers in place of the symptom's advice, if its votes are so large a share of the symptom's.
 const OF_ITS_QUESTION: f64 = 0.7;
-/// So many of the nearest answers stand beside one that is claimed.
+/// Maximum number of similar answers next to a claimed one.
 const MOST_BESIDE_A_CLAIM: usize = 2;
 /// A text is about something else where less than this share of what is near has answers.
 const LEAST_SHARE: f64 = 0.40;
 /// Fewer words that name nothing of CUDA say nothing: `progress` is like a capture in progress.
 const FEWEST_WORDS: usize = 2;
-/// A text that names CUDA needs so much less.
+/// Reduction of the required similarity for a text that names CUDA.
 const OF_CUDA: f64 = 0.125;
-/// Something pasted needs so much more.
+/// Increase of the required similarity for pasted text.
 const OF_PASTED: f64 = 0.13;
 
-/// How sure it is that the first answer is right.
+/// Certainty that the first answer is right.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Certainty {
-    /// The name of something was asked.
+    /// The query is the name of something known.
     Named,
-    /// An error or a message was said.
+    /// The query contains an error or a message.
     Said,
-    /// An error or a message was said, and it is known what helps against it.
+    /// The query contains an error or a message with known advice.
     Advised,
-    /// Nothing settles the answer; these are what the closest texts were answered by.
+    /// No exact match; these are the answers of the most similar texts.
     Closest,
-    /// Nothing here is about CUDA's start-up.
+    /// No match: the query is not about CUDA's start-up.
     #[default]
     Nothing,
 }
 
 impl Certainty {
-    /// Whether the first answer is claimed to be right.
+    /// Returns `true` if the first answer is claimed to be right.
     pub const fn is_claimed(self) -> bool {
         matches!(
             self,
@@ -97,26 +97,26 @@ impl Certainty {
 /// The answers to a query, and what is known of the names in it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Explanation<'a> {
-    /// What was asked.
+    /// The query.
     pub query: Query,
-    /// How sure it is that the first of them answers.
+    /// Certainty that the first answer is right.
     pub certainty: Certainty,
-    /// What was named or said, the likeliest first. Only this is claimed.
+    /// Entries that the query names or reports, the likeliest first. Only these are claimed.
     pub said: Vec<&'a KnownEntry>,
     /// The errors, messages and symptoms that the closest texts were answered by.
     pub near: Vec<&'a KnownEntry>,
-    /// What else the text names.
+    /// Other entries that the query names.
     pub beside: Vec<&'a KnownEntry>,
     /// The questions that answer it, at most [`MOST_ANSWERS`], the likeliest first; of a symptom all.
     pub answers: Vec<ScenarioAnswer<'a>>,
-    /// The import that was asked and that nobody measured; none for anything else.
+    /// The import in the query, if nobody has measured it; `None` for other queries.
     pub unmeasured_import: Option<String>,
     /// The ids of all that answers, of entries and questions, the likeliest first.
     order: Vec<String>,
 }
 
 impl<'a> Explanation<'a> {
-    /// What was named or said, with the questions that answer it behind it.
+    /// Returns an explanation with the named or reported entries, followed by the scenarios that answer it.
     fn with_certainty(
         certainty: Certainty,
         said: Vec<&'a KnownEntry>,
@@ -141,7 +141,7 @@ impl<'a> Explanation<'a> {
         }
     }
 
-    /// The symptom that was asked: all its questions are the answers.
+    /// Returns the symptom in the query. All its scenarios are the answers.
     pub fn asked_symptom(&self) -> Option<&KnownEntry> {
         self.said
             .first()
@@ -149,12 +149,12 @@ impl<'a> Explanation<'a> {
             .filter(|entry| entry.kind == KnownKind::Symptom)
     }
 
-    /// What helps against the error that was said, where that is the first answer.
+    /// Returns the advice for the reported error, if that is the first answer.
     pub fn first_advice(&self) -> Option<&'static Advice> {
         self.said.iter().find_map(|entry| advice_about(&entry.id))
     }
 
-    /// What was said, what is near, and what else is named, with what is known to help.
+    /// Returns the reported, similar and other named entries, with the advice for each if there is any.
     pub fn entries(&self) -> impl Iterator<Item = (&KnownEntry, Option<&'static Advice>)> {
         let entries = self.said.iter().chain(&self.near).chain(&self.beside);
         entries
@@ -195,15 +195,15 @@ impl ScenarioAnswer<'_> {
     }
 }
 
-/// What is known, ready to be looked up.
+/// Searchable knowledge.
 pub struct Explainer<'a> {
     known: &'a Known,
-    /// Those of the program if there are no others: they are read when nothing else answers.
+    /// Ranking to search; `None` for the built-in one, which is loaded only if no other look-up answers.
     ranking: Option<&'a Ranking<'a>>,
 }
 
 impl Explainer<'static> {
-    /// What comes with the program.
+    /// Returns an explainer of the built-in knowledge.
     pub fn embedded() -> Explainer<'static> {
         Explainer {
             known: Known::embedded(),
@@ -241,7 +241,7 @@ impl<'a> Explainer<'a> {
         Explanation { query, ..found }
     }
 
-    /// What is known of what was asked by its name, and the questions about it.
+    /// Looks up the query as a name, and returns the entry with its scenarios.
     fn named(&self, query: &Query) -> Option<Explanation<'a>> {
         let said = names::find_named(&query.line, self.known);
         let first = *said.first()?;
@@ -271,7 +271,7 @@ impl<'a> Explainer<'a> {
         Some(Explanation::with_certainty(certainty, said, answers))
     }
 
-    /// That an import was not measured, with what was measured of the packages that it names.
+    /// Explains that an import was not measured, and adds the measurements of the packages that it names.
     fn explain_import(&self, query: &Query) -> Option<Explanation<'a>> {
         let (statement, modules) = names::find_import(&query.line)?;
         let ids = modules.iter().map(|module| format!("line/import {module}"));
@@ -295,7 +295,7 @@ impl<'a> Explainer<'a> {
         })
     }
 
-    /// What was measured of a function that is called with other arguments, or on whose result something is called.
+    /// Returns the measurements of a function that the query calls with other arguments, or whose result it uses.
     fn called(&self, query: &Query) -> Option<Explanation<'a>> {
         let mut near = names::find_function(&query.line, self.known);
         let measured: Vec<String> = near.iter().map(|entry| entry.id.clone()).collect();
@@ -319,7 +319,8 @@ impl<'a> Explainer<'a> {
         })
     }
 
-    /// What the value of a mask or another setting in front of a command does, unless an error with advice is beside it.
+    /// Explains the value of a mask or another setting in front of a command, unless the text also contains an error
+    /// with advice.
     fn command_lines(&self, query: &Query) -> Option<Explanation<'a>> {
         let found = self.scenarios_of(&command::scenarios_for_command(&query.said), query);
         if found.is_empty()
@@ -361,7 +362,7 @@ impl<'a> Explainer<'a> {
         self.told_by(self.scenarios_of(&query.errors, query), query)
     }
 
-    /// What a mask's value in the text does, if that is among the causes of an error there.
+    /// Explains the value of a mask in the text, if it is among the causes of an error in the text.
     fn mask_that_causes(&self, query: &Query) -> Option<Explanation<'a>> {
         let name = command::mask_in_text(&query.said)?;
         let errors = self.errors(query);
@@ -377,7 +378,7 @@ impl<'a> Explainer<'a> {
         self.told_by(found, query)
     }
 
-    /// These questions, of which the first is claimed, with what is near.
+    /// Returns an explanation that claims the first of these scenarios, with similar ones.
     fn told_by(&self, mut found: Vec<&'a KnownScenario>, query: &Query) -> Option<Explanation<'a>> {
         let first = self.known.entry(&found.first()?.name)?;
         let (near, rest) = (self.near_questions(query), found.split_off(1));
@@ -392,7 +393,7 @@ impl<'a> Explainer<'a> {
         })
     }
 
-    /// The errors and messages that are said, if it is known what helps against one of them.
+    /// Returns the reported errors and messages, if there is advice for at least one of them.
     fn explain_by_advice(&self, query: &Query) -> Option<Explanation<'a>> {
         let mut said = self.errors(query);
         advice_about(&said.first()?.id)?;
@@ -417,7 +418,7 @@ impl<'a> Explainer<'a> {
         Some(Explanation { beside, ..found })
     }
 
-    /// What the nearest texts were answered by. Nothing, if they are about something else.
+    /// Returns the answers of the most similar texts, or `None` if those texts are about something else.
     fn explain_by_nearest(&self, query: &Query) -> Option<Explanation<'a>> {
         let neighbours = self.ranking().nearest_texts(query);
         if !self.names_something_of_cuda(query) && is_about_something_else(query, &neighbours) {
@@ -460,15 +461,16 @@ impl<'a> Explainer<'a> {
         found
     }
 
-    /// Whether a text that no other look-up answers is CUDA's still: it has an error without advice, a misspelt variable,
-    /// or a sentence names a variable, a line or a call. A traceback names many that are in order.
+    /// Returns `true` if a text that no other look-up answers is still about CUDA: it has an error without advice or a
+    /// misspelled variable, or a sentence names a variable, a line or a call. Names in a traceback do not count,
+    /// because most of them have nothing to do with the error.
     fn names_something_of_cuda(&self, query: &Query) -> bool {
         !(query.errors.is_empty() && query.misspelt.is_empty())
             || !(query.is_pasted || names::find_names_within(query, self.known).is_empty())
     }
 
-    /// The votes of the nearest texts, the most first. What is said of a symptom counts for that question of it that has
-    /// most votes, or else for its advice, or the first question that suits the query.
+    /// Returns the votes of the most similar texts, highest first. Votes for a symptom count for its scenario with the
+    /// most votes, or else for its advice, or else for the first scenario that suits the query.
     fn answers_of(&self, neighbours: &NearestTexts<'a>, query: &Query) -> Vec<(&'a str, f64)> {
         let mut votes: BTreeMap<&str, f64> = BTreeMap::new();
         for (id, vote) in &neighbours.votes {
@@ -510,15 +512,15 @@ impl<'a> Explainer<'a> {
             .collect()
     }
 
-    /// Whether the question with this name is of a symptom.
+    /// Returns `true` if the scenario with this name belongs to a symptom.
     pub fn has_symptom(&self, name: &str, symptom: &str) -> bool {
         self.known
             .scenario(name)
             .is_some_and(|known| known.symptoms.iter().any(|id| id == symptom))
     }
 
-    /// The errors and messages that a text says, those with advice first. "No device" and "unknown error" have many
-    /// causes: a message beside them names the one that it was.
+    /// Returns the errors and messages in a text, those with advice first. "No device" and "unknown error" have many
+    /// causes, so a more specific message in the same text takes precedence.
     fn errors(&self, query: &Query) -> Vec<&'a KnownEntry> {
         let mut errors: Vec<&KnownEntry> = query
             .errors
@@ -549,8 +551,8 @@ impl<'a> Explainer<'a> {
         found
     }
 
-    /// The questions of a symptom for a query: yes before no, and those of its framework first, of PyTorch where none is
-    /// named and nothing is said in C.
+    /// Returns the scenarios of a symptom that suit a query: answers with yes before no, and those of the query's
+    /// framework first. If the query names no framework and does not look like C, PyTorch is assumed.
     fn suited_questions(&self, symptom: &str, query: &Query) -> Vec<&'a KnownScenario> {
         let names = self
             .known
@@ -584,7 +586,7 @@ fn explain_other_platform<'a>(query: &Query) -> Option<Explanation<'a>> {
     query.platform.map(|_| Explanation::default())
 }
 
-/// Whether the texts that are nearest to a query are about something else, or none is near.
+/// Returns `true` if the texts most similar to a query are about something else, or if none is similar.
 fn is_about_something_else(query: &Query, neighbours: &NearestTexts<'_>) -> bool {
     let words = query
         .terms

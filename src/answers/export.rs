@@ -1,11 +1,11 @@
-//! A scenario as one program that needs nothing of this one: the calls of its trap and of its control, each in a
-//! process of its own, NVML's reading where the effect is about memory, and an exit code that says whether it shows.
+//! A scenario as one self-contained program: the calls of its trap and of its control, in separate processes, NVML's
+//! readings where the effect is about memory, and an exit code that reports whether the effect occurred.
 //!
-//! It is written in the language of the scenario's steps: calls in C, Python lines in Python.
+//! The program is written in the language of the scenario's steps: calls in C, Python lines in Python.
 //!
-//! [`Reproducer::new`] prepares a scenario, or says why a program of its own cannot show its effect; `case` writes its
-//! steps, `call` and `argument` a call of C, and `c` and `python` the rest of the file. The calls come from the tables of
-//! [`cuda_pitfalls_calls`].
+//! [`Reproducer::new`] prepares a scenario, or returns the reason why a self-contained program cannot show its effect;
+//! `case` writes its steps, `call` and `argument` a C call, and `c` and `python` the rest of the file. The calls come
+//! from the tables of [`cuda_pitfalls_calls`].
 //!
 //! Pure: text from values.
 

@@ -1,9 +1,9 @@
-//! Many machines' reports as one document: what they usually show, which machines differ, in what, and by how much.
+//! Reports of many machines as one document: their usual results, which machines differ, in what, and by how much.
 //!
-//! Machines are compared with all others, or with those of one value of a label. What they answer is compared within a
-//! group: the same GPU models, driver, libcudart, MIG mode and tenancy. What most members show is usual. A member that
-//! shows something else differs; nothing here says that it is wrong. A document has no clock, and of a machine only what
-//! its report says.
+//! Machines are compared with all others, or with those that have the same value of a label. Their answers are compared
+//! within a group: the same GPU models, driver, libcudart, MIG mode and tenancy. The result of most members is the
+//! usual one. A member with another result differs; that does not mean that it is wrong. A document does not depend on
+//! a clock, and takes facts about a machine only from its reports.
 
 mod answer;
 mod change;

@@ -1,6 +1,7 @@
-//! What is known without a checkout: everything that has a name, with a sentence about it, and the answers of the
-//! questions. `scenarios/known.json` holds what has a name, and `scenarios/SUBJECT/NAME.ndjson` what is known of one
-//! question, so that a new question changes no file but its own. `cargo xtask bless` makes both of what is committed.
+//! Knowledge that is available without a checkout: everything that has a name, with a sentence about it, and the
+//! answers of the scenarios. `scenarios/known.json` contains the named things, and `scenarios/SUBJECT/NAME.ndjson` the
+//! knowledge about a single scenario, so that a new scenario changes only its own file. `cargo xtask bless` generates
+//! both from the committed files.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,7 +17,7 @@ use cuda_pitfalls_core::text::versions::number;
 /// The most answers that are shown.
 pub const MOST_ANSWERS: usize = 5;
 
-/// All that comes with the program. What cannot be read is left out, which a test excludes.
+/// The built-in knowledge. Parts that cannot be parsed are left out; a test rules that out.
 static KNOWN: LazyLock<Known> = LazyLock::new(|| {
     let names = serde_json::from_str(cuda_pitfalls_scenarios::KNOWN).unwrap_or_default();
     let mut scenarios = Vec::new();
@@ -30,21 +31,21 @@ static KNOWN: LazyLock<Known> = LazyLock::new(|| {
 /// The store.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Known {
-    /// Everything that has a name, in the order in which a name is looked up.
+    /// Everything that has a name, in look-up order.
     pub entries: Vec<KnownEntry>,
     /// The questions, in the order of their names.
     pub scenarios: Vec<KnownScenario>,
-    /// What each refused file or system call causes, from the first call on.
+    /// Effects of each denied file or system call, from the first call on.
     pub needs: Vec<NeedFacts>,
-    /// What one context takes on each model of GPU, by the calibrations of the committed reports.
+    /// Memory cost of one context on each GPU model, from the calibrations of the committed reports.
     pub contexts: Vec<ContextCost>,
 }
 
-/// What is known apart from the questions, as `scenarios/known.json` has it.
+/// Knowledge other than scenarios, as stored in `scenarios/known.json`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KnownNames {
-    /// Everything that has a name but the questions, in the order in which a name is looked up. Of the questions about
-    /// each only those are listed that somebody named.
+    /// Everything that has a name except scenarios, in look-up order. Each entry lists only the scenarios that were
+    /// assigned to it by hand.
     pub entries: Vec<KnownEntry>,
     /// As [`Known::needs`].
     pub needs: Vec<NeedFacts>,
@@ -63,7 +64,7 @@ impl KnownNames {
     }
 }
 
-/// What one context takes on a model of GPU.
+/// Memory cost of one context on a GPU model.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ContextCost {
     /// The name of the GPU.
@@ -72,7 +73,7 @@ pub struct ContextCost {
     pub driver: String,
     /// The most that `cuInit` and one primary context took together, in bytes.
     pub bytes: u64,
-    /// How many calibrations say so, or little less.
+    /// Number of calibrations that measured this cost or slightly less.
     pub calibrations: usize,
 }
 
@@ -81,16 +82,16 @@ pub struct ContextCost {
 pub struct KnownEntry {
     /// Its id, unique in the store: the name of a scenario, or the kind and a name, such as `error/700`.
     pub id: String,
-    /// What it is.
+    /// Type of the entry.
     pub kind: KnownKind,
-    /// What people call it. The first is its own.
+    /// Names in use. The first is the official one.
     pub names: Vec<String>,
-    /// What is known of it.
+    /// A sentence about it.
     pub sentence: String,
-    /// The page about it, below the root of the repository; empty if there is none.
+    /// Page about it, relative to the root of the repository; empty if it has no page.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub page: String,
-    /// What the sentence rests on: machines, runs, releases or tables.
+    /// Evidence for the sentence: machines, runs, releases or tables.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub rests_on: String,
     /// The questions about it, the likeliest first.
@@ -98,7 +99,7 @@ pub struct KnownEntry {
     pub scenarios: Vec<String>,
 }
 
-/// What has a name. Of two that share a name the one that comes first here is meant.
+/// Type of a named thing. If two things share a name, the type listed first here takes precedence.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
@@ -106,13 +107,13 @@ pub struct KnownEntry {
 pub enum KnownKind {
     /// A finding of `trace`.
     Rule,
-    /// What people see.
+    /// Something that users observe.
     Symptom,
     /// A question.
     Scenario,
     /// A status of libcudart or libcuda.
     Error,
-    /// A message that is no status.
+    /// A message that is not a status.
     Message,
     /// An environment variable.
     Variable,
@@ -120,7 +121,7 @@ pub enum KnownKind {
     Mask,
     /// A call of a C library.
     Call,
-    /// A line of Python.
+    /// A Python line.
     Line,
     /// A file or a system call that CUDA needs.
     Need,
@@ -141,7 +142,7 @@ pub struct KnownScenario {
     pub question: String,
     /// The answer in a word.
     pub word: Word,
-    /// The answer in a sentence; empty if there is none.
+    /// The answer in a sentence; empty if there is no answer.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub answer: String,
     /// The symptoms that people see, by id.
@@ -152,16 +153,16 @@ pub struct KnownScenario {
     /// Messages that it is about.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub messages: Vec<String>,
-    /// Whether it is one of those that people ask most.
+    /// `true` if it is one of the most common questions.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_essential: bool,
-    /// The machines of the reports that support the answer, in words.
+    /// Descriptions of the machines in the reports that support the answer.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub machines: Vec<String>,
     /// The runs that support the answer; none if nothing was measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub basis: Option<Basis>,
-    /// What the lines that decide do in each release, a clause each.
+    /// Behavior of the deciding lines in each release, one clause per line.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub releases: Vec<String>,
     /// The number of threads that it is the best answer to.
@@ -180,12 +181,12 @@ fn is_zero(count: &usize) -> bool {
     *count == 0
 }
 
-/// Where a question mentions an entry.
+/// Place where a scenario mentions an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Mention {
     /// The first part that has the name.
     pub part: MentionPart,
-    /// Whether the name of the question does not have it.
+    /// `true` if the name of the scenario does not contain the name of the entry.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_not_in_name: bool,
 }
@@ -226,24 +227,24 @@ impl KnownScenario {
     }
 }
 
-/// Whether the question of a scenario is answered by yes.
+/// One-word answer to the question of a scenario.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Word {
     /// The pitfall is expected everywhere.
     Yes,
-    /// It is expected nowhere.
+    /// The pitfall is expected nowhere.
     No,
-    /// It depends on a version or on a value.
+    /// The answer depends on a version or on a value.
     #[serde(rename = "some")]
     Depends,
-    /// Nothing was measured.
+    /// No measurement exists.
     #[serde(rename = "open")]
     Unmeasured,
 }
 
 impl Word {
-    /// As it is printed.
+    /// Returns the word as it is printed.
     pub fn name(self) -> String {
         crate::survey::word(self)
     }
@@ -271,7 +272,7 @@ fn expected(instance: &Instance) -> impl Iterator<Item = Expected> + '_ {
         .map(|entry| entry.verdict)
 }
 
-/// The evidence for an answer: the runs that asked the question as it is today and reached a verdict.
+/// Evidence for an answer: the runs that ran the scenario in its current form and reached a verdict.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Basis {
     /// The smallest number of attempts that counted, of trap and control and over the runs.
@@ -289,12 +290,12 @@ pub struct Basis {
 }
 
 impl Basis {
-    /// Whether there is only one attempt of each case.
+    /// Returns `true` if there is only one attempt of each case.
     pub const fn is_single(&self) -> bool {
         self.runs == 1 && self.least == 1
     }
 
-    /// Whether every run was interrupted.
+    /// Returns `true` if every run was interrupted.
     pub const fn is_of_interrupted_runs(&self) -> bool {
         self.interrupted == self.runs
     }
@@ -351,28 +352,28 @@ fn listed(words: &[String]) -> String {
     }
 }
 
-/// What a refused file or system call causes.
+/// Effects of a denied file or system call.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct NeedFacts {
-    /// The program to which it is refused.
+    /// The program that was denied it.
     pub program: NeedsProgram,
     /// The path of a file, with `*` for what differs between processes and machines, or the name of a system call.
     pub refused: String,
-    /// The errors by which it is refused.
+    /// The errors that it was denied with.
     pub errors: Vec<String>,
     /// The first call that fails then.
     pub call: String,
     /// Its status, by the C name.
     pub status: String,
-    /// Whether a file of this name was written to.
+    /// `true` if a file of this name was opened for writing.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_written: bool,
-    /// The machine on which it was measured, in words.
+    /// Description of the machine that it was measured on.
     pub on: String,
 }
 
 impl Known {
-    /// What has a name and the questions, each entry with the questions about it.
+    /// Returns the knowledge with these names and scenarios, and adds to each entry the scenarios about it.
     pub fn new(names: KnownNames, mut scenarios: Vec<KnownScenario>) -> Known {
         scenarios.sort_by(|one, other| one.name.cmp(&other.name));
         let mut about: BTreeMap<&str, Vec<(Mention, &KnownScenario)>> = BTreeMap::new();
@@ -410,7 +411,7 @@ impl Known {
         }
     }
 
-    /// What a context takes on a GPU of this name; of several drivers the newest.
+    /// Returns the cost of a context on a GPU with this name; if several drivers were measured, on the newest.
     pub fn context_on(&self, gpu: &str) -> Option<&ContextCost> {
         self.contexts
             .iter()
@@ -418,7 +419,7 @@ impl Known {
             .max_by_key(|cost| number(&cost.driver))
     }
 
-    /// What comes with the program.
+    /// Returns the built-in knowledge.
     pub fn embedded() -> &'static Known {
         &KNOWN
     }
@@ -428,7 +429,8 @@ impl Known {
         self.entries.iter().find(|entry| entry.id == id)
     }
 
-    /// The page about the entry with this id, below the root of the repository; none if there is none.
+    /// Returns the page about the entry with this id, relative to the root of the repository; `None` if the entry has
+    /// no page.
     pub fn page(&self, id: &str) -> Option<&str> {
         self.entry(id)
             .map(|entry| entry.page.as_str())
@@ -469,7 +471,8 @@ impl Known {
     }
 }
 
-/// The questions of a symptom: yes before no, PyTorch before all else, and then what was asked in most threads.
+/// Returns the scenarios of a symptom: answers with yes before no, PyTorch before all others, and then those with the
+/// most threads.
 fn questions_of_symptom(symptom: &str, scenarios: &[KnownScenario]) -> Vec<String> {
     let is_of_symptom =
         |scenario: &&KnownScenario| scenario.symptoms.iter().any(|id| id == symptom);

@@ -1,4 +1,5 @@
-//! Readers: what is made of scenarios, reports and traces beside a verdict. Only `fleet::gather` reads files.
+//! Readers: everything that is derived from scenarios, reports and traces except verdicts. Only `fleet::gather` reads
+//! files.
 
 #![cfg(target_os = "linux")]
 #![cfg_attr(

@@ -1,4 +1,4 @@
-//! What a run would do on a machine: a value to print before anything is started.
+//! The plan of a run on a machine: a value to print before anything is started.
 
 use serde::Serialize;
 
@@ -13,25 +13,25 @@ use cuda_pitfalls_core::verdict::{Provenance, Reason};
 /// A whole run that was not started.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Preview {
-    /// Always true: this is no report.
+    /// Always `true`: marks this document as a preview and not as a report.
     pub dry_run: bool,
-    /// Who would answer.
+    /// Source of the answers: a real driver or the simulated machine.
     pub provenance: Provenance,
     /// `cuda` or `sim:<machine>`.
     pub on: String,
     /// The GPUs of the machine.
     pub gpus: usize,
-    /// What would run, in the order of the selection.
+    /// Instances that would run, in the order of the selection.
     pub would_run: Vec<WouldRun>,
-    /// What this machine cannot answer.
+    /// Instances that cannot run on this machine.
     pub not_applicable: Vec<NotApplicable>,
-    /// How many attempts all of it takes.
+    /// Number of attempts in total.
     pub attempts: u64,
-    /// How long all of it is expected to take, calibration included.
+    /// Expected duration in total, calibration included, in milliseconds.
     pub expected_ms: u64,
-    /// What is required of the machine, and what there is; answers are not known before a run.
+    /// Requirements on the machine, and whether they are met; answers are unknown before a run.
     pub require: Vec<Requirement>,
-    /// Why it is fine that something selected by name does not apply.
+    /// Reason given for accepting that something selected by name does not apply.
     pub allow_skip: Option<String>,
 }
 
@@ -48,7 +48,7 @@ pub struct WouldRun {
     pub cases: Vec<String>,
     /// Attempts of each case.
     pub repeat: u32,
-    /// How long they are expected to take.
+    /// Expected duration, in milliseconds.
     pub expected_ms: u64,
     /// The Python that its cases would run, in their order; absent where they make C calls.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -60,7 +60,7 @@ pub struct WouldRun {
 pub struct WouldRunPython {
     /// The case.
     pub case: String,
-    /// What would be run, step by step.
+    /// Steps that would run, in order.
     pub steps: Vec<Step>,
 }
 
@@ -73,11 +73,11 @@ pub struct NotApplicable {
     pub question: String,
     /// A word of the closed list of reasons.
     pub reason: Reason,
-    /// What is lacking, in words with numbers.
+    /// Description of what is missing, with numbers.
     pub detail: String,
-    /// What would have to be there, in a few words.
+    /// Short description of the unmet need.
     pub lacks: String,
-    /// Whether it was asked for by its exact name.
+    /// `true` if it was selected by its exact name.
     pub asked_by_name: bool,
 }
 
@@ -93,7 +93,8 @@ impl Preview {
         }
     }
 
-    /// Adds instances, with whether each was asked for by name, as they would run with these options.
+    /// Adds instances as they would run with these options. Each comes with a flag that is `true` if it was selected by
+    /// its exact name.
     pub fn add_instances<'a>(
         &mut self,
         instances: impl IntoIterator<Item = (&'a Scenario, &'a Instance, bool)>,
@@ -157,7 +158,7 @@ impl Preview {
         }
     }
 
-    /// How the run would end if every answer is as expected.
+    /// Returns the exit code of the run if every answer is as expected.
     pub fn exit(&self) -> Exit {
         let is_missed = self
             .not_applicable

@@ -10,7 +10,7 @@ use cuda_pitfalls_trace::{ContextChange, EventKind, History, Trace, TraceEvent, 
 
 /// The most calls that are explained.
 const MOST: usize = 8;
-/// Calls by which libraries find out what a driver has.
+/// Calls that libraries use to find out what a driver supports.
 const PROBES: [&str; 5] = [
     "cuGetExportTable",
     "cuGetProcAddress",
@@ -18,20 +18,21 @@ const PROBES: [&str; 5] = [
     "cuPointerGetAttribute",
     "cuLibraryGetKernel",
 ];
-/// Statuses that say that something is so already, and that of the simulated driver, which is told as not seen.
+/// Statuses that mean that something is already so, and the simulated driver's status for calls that it does not model.
+/// They are not reported.
 const HARMLESS: [i64; 4] = [cuda_pitfalls_calls::status::SIM_NOT_MODELLED, 4, 704, 705];
 const NOT_INITIALIZED: i64 = 3;
 const INVALID_DEVICE: i64 = 101;
 const INVALID_CONTEXT: i64 = 201;
 
-/// A call that CUDA refused, or the line of stderr with which a program failed.
+/// A CUDA call that failed, or the line of stderr that a program failed with.
 #[derive(Clone, Debug)]
 pub struct RefusedCall {
     /// The event; `None` of a line.
     pub event: Option<usize>,
-    /// Which call returned what, and what the trace knows of the cause, in sentences.
+    /// Sentences with the call, its status, and the cause if the trace contains it.
     pub says: String,
-    /// What is known of the status or the message.
+    /// Known explanation of the status or the message.
     pub known: Option<KnownAnswer>,
 }
 
@@ -45,7 +46,7 @@ impl RefusedCall {
     }
 }
 
-/// The line of stderr by which a program that failed said a known error.
+/// Returns the last line of stderr that contains a known error, if the program failed.
 pub fn last_error(trace: &Trace) -> Option<RefusedCall> {
     let (line, known) = explain_lines(&trace.end.as_ref()?.stderr)?;
     Some(RefusedCall {
@@ -55,8 +56,8 @@ pub fn last_error(trace: &Trace) -> Option<RefusedCall> {
     })
 }
 
-/// The calls that CUDA refused, the first of each cause: every one if the program failed, and otherwise those of which the
-/// trace knows the cause. A program may ask what it expects to be refused.
+/// Returns the CUDA calls that failed, the first of each cause. If the program succeeded, only those whose cause the
+/// trace contains, because a program may make calls that it expects to fail.
 pub fn refused_calls(history: &History) -> Vec<RefusedCall> {
     let trace = history.trace;
     let (mut found, mut seen) = (Vec::new(), BTreeSet::new());
@@ -90,7 +91,7 @@ pub fn refused_calls(history: &History) -> Vec<RefusedCall> {
     found
 }
 
-/// Whether the program failed and the driver of this machine refused to start in it.
+/// Returns `true` if the program failed and CUDA could not be initialized with the driver of this machine.
 pub fn failed_to_start(trace: &Trace) -> bool {
     if !has_failed(trace) || trace.start.on.starts_with("sim") {
         return false;
@@ -99,7 +100,7 @@ pub fn failed_to_start(trace: &Trace) -> bool {
     events.any(|event| matches!(event.what, EventKind::InitDone { .. }) && event.has_failed())
 }
 
-/// Whether the program itself failed.
+/// Returns `true` if the program itself failed.
 fn has_failed(trace: &Trace) -> bool {
     let end = trace.end.as_ref();
     end.is_some_and(|end| end.failure_reason().is_some())
@@ -119,7 +120,7 @@ fn is_refused(event: &TraceEvent, status: i64) -> bool {
     is_told && event.has_failed() && !is_probe && !HARMLESS.contains(&status)
 }
 
-/// What the trace knows of the cause.
+/// Returns the cause of a failed call, if the trace contains it.
 fn refusal_cause(
     history: &History,
     program: &ProgramHistory,

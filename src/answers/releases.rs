@@ -1,9 +1,9 @@
-//! `survey python --with`: what lines of Python do in one release after another.
+//! `survey python --with`: the behavior of Python lines in a series of releases.
 //!
-//! Each environment (packages of certain versions) has a document of its own. Together they are a [`Matrix`] of lines
-//! and environments. Without a GPU it is known whether a line calls `cuInit`, which is what reads the mask and breaks
-//! forked children: `cuInit` fails there, but it is called. Each line is asked twice, with a distribution's libcuda
-//! and no NVML, and with the fake driver and an NVML that has two GPUs; a third attempt settles what differs.
+//! Each environment (packages of certain versions) has its own document. Together they are a [`Matrix`] of lines and
+//! environments. Even without a GPU it can be observed whether a line calls `cuInit`, the call that reads the mask and
+//! breaks forked children: `cuInit` fails there, but it is called. Each line runs twice: with a distribution's libcuda
+//! and no NVML, and with the fake driver and an NVML that has two GPUs. If the two differ, a third attempt decides.
 
 mod list;
 mod matrix;
@@ -30,13 +30,13 @@ use cuda_pitfalls_core::report::SchemaId;
 /// The name of the schema of an environment's document.
 pub const SCHEMA: &str = "cuda-pitfalls-environment";
 
-/// What the names of an environment's file begin and end with.
+/// Prefix and suffix of the file name of an environment.
 const FILE: (&str, &str) = ("environment-", ".json");
 
-/// What lines of Python do in one environment.
+/// Behavior of Python lines in one environment.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct EnvironmentDocument {
-    /// Which document this is.
+    /// Schema of this document.
     pub schema: SchemaId,
     /// The version of cuda-pitfalls.
     pub version: String,
@@ -45,11 +45,11 @@ pub struct EnvironmentDocument {
     pub commit: Option<String>,
     /// The environment.
     pub environment: ReleaseEnvironment,
-    /// Who answered, in the order in which each line was asked.
+    /// The drivers that the lines ran with, in the order of the attempts.
     pub witnesses: Vec<WitnessAsked>,
     /// The lines, in the order of the list.
     pub rows: Vec<ReleaseRow>,
-    /// Whether every line has its row. Otherwise the survey can be resumed.
+    /// `true` if every line has its row. Otherwise the survey can be resumed.
     pub complete: bool,
 }
 
@@ -63,42 +63,42 @@ pub struct ReleaseEnvironment {
     pub package: String,
     /// The version of that package.
     pub version: String,
-    /// What was to be installed.
+    /// Requirements passed to the installer.
     pub requirements: Vec<String>,
-    /// Whether the package's version held, whatever other packages ask for.
+    /// `true` if the package's version was forced, whatever other packages require.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub forced: bool,
-    /// The day after which no package may have been published; null for none.
+    /// Latest publication date of packages; null for no limit.
     pub newest: Option<String>,
-    /// The version of Python; null where no environment could be made.
+    /// Python version; null if the environment could not be created.
     pub python: Option<String>,
     /// Every package that was installed. One that is only installed can change what importing another one does.
     pub packages: BTreeMap<String, String>,
-    /// When it was asked: RFC 3339, UTC.
+    /// Time of the measurement: RFC 3339, UTC.
     pub asked_at: String,
-    /// How long installing took.
+    /// Duration of the installation, in nanoseconds.
     pub install_ns: Option<u64>,
-    /// What the environment took on disk.
+    /// Disk usage of the environment, in bytes.
     pub disk_bytes: Option<u64>,
-    /// How long the lines took, all together.
+    /// Total duration of the lines, in nanoseconds.
     pub lines_ns: Option<u64>,
-    /// Why nothing was asked: it cannot be installed, or a control did not hold.
+    /// Reason why no line was run: the environment cannot be installed, or a control failed.
     pub failed: Option<String>,
 }
 
 /// Who answered.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct WitnessAsked {
-    /// Which of them.
+    /// The driver and NVML that the lines ran with.
     pub witness: DriverWitness,
-    /// The version in the file name of its libcuda; null if the name has none, and for the fake driver.
+    /// Version in the file name of its libcuda; null if the name has no version, and for the fake driver.
     pub libcuda: Option<String>,
-    /// The version of CUDA that the driver said it supports, where it was told so: a runtime that is newer than its
-    /// driver gives up before it calls `cuInit`.
+    /// CUDA version that the driver was set to report, if any: a runtime that is newer than its driver gives up before
+    /// it calls `cuInit`.
     pub told_version: Option<u32>,
-    /// How many GPUs NVML says there are; null without an NVML.
+    /// Number of GPUs that NVML reports; null without an NVML.
     pub nvml_gpus: Option<u32>,
-    /// How many GPUs `cuInit` finds; 0 where it fails.
+    /// Number of GPUs that `cuInit` finds; 0 if it fails.
     pub cuda_gpus: u32,
 }
 
@@ -118,17 +118,17 @@ pub fn file_name(name: &str) -> String {
     format!("{}{plain}{}", FILE.0, FILE.1)
 }
 
-/// Whether a file of this name holds an environment's document.
+/// Returns `true` if a file of this name contains the document of an environment.
 pub fn is_file_name(name: &str) -> bool {
     name.starts_with(FILE.0) && name.ends_with(FILE.1)
 }
 
-/// Whether a version is a pre-release by PEP 440.
+/// Returns `true` if a version is a pre-release by PEP 440.
 pub fn is_prerelease(version: &str) -> bool {
     Version::from_str(version).is_ok_and(|version| version.any_prerelease())
 }
 
-/// The order of two versions by PEP 440; texts that are no versions come first, by their letters.
+/// Compares two versions by PEP 440. Texts that are not versions come first, in the order of their characters.
 pub fn version_order(a: &str, b: &str) -> std::cmp::Ordering {
     match (Version::from_str(a), Version::from_str(b)) {
         (Ok(a), Ok(b)) => a.cmp(&b),

@@ -1,10 +1,9 @@
-//! Surveys: one question asked about every item of an axis (every call, every mask, every variable), with a row for
-//! each.
+//! Surveys: one question about every item of an axis (every call, every mask, every variable), with a row for each.
 //!
-//! A survey's questions are scenarios that a recipe makes, so all rules about attempts apply to them too. The result
-//! of a question is reduced to a row. The rows make a document, which is stored beside the report of the instrument's
-//! controls. The questions of `survey python` are Python lines, each in a program that is traced. Everything here is
-//! pure; `crate::run` asks the questions.
+//! A survey's questions are scenarios that a recipe generates, so all rules about attempts apply to them too. The
+//! result of a question is reduced to a row. The rows form a document, which is stored next to the report of the
+//! instrument's controls. The questions of `survey python` are Python lines, each in a traced program. Everything here
+//! is pure; `crate::run` runs the scenarios.
 
 pub mod calls;
 pub mod document;
@@ -54,26 +53,26 @@ use cuda_pitfalls_core::machine::Machine;
 )]
 #[serde(rename_all = "snake_case")]
 pub enum SurveyKind {
-    /// Which calls read the mask, create a context or allocate memory.
+    /// Calls that read the mask, create a context or allocate memory.
     Calls,
-    /// How the driver parses `CUDA_VISIBLE_DEVICES` and `CUDA_DEVICE_ORDER`.
+    /// The driver's rules for `CUDA_VISIBLE_DEVICES` and `CUDA_DEVICE_ORDER`.
     Mask,
-    /// When each environment variable is read.
+    /// The moment when each environment variable is read.
     Env,
     /// Files and system calls that CUDA and NVML need, and the effect of denying each.
     Needs,
-    /// Which Python lines read the mask, create a context or allocate memory.
+    /// Python lines that read the mask, create a context or allocate memory.
     Python,
-    /// Which exceptions frameworks raise for each driver error.
+    /// Exceptions that frameworks raise for each driver error.
     Errors,
     /// Duration and host memory of each start-up step.
     Startup,
 }
 
-/// What makes the questions of a kind.
+/// Builds the questions of a kind.
 type QuestionsFunction = fn(&SurveyRequest<'_>) -> Result<SurveyQuestions, Invalid>;
 
-/// What is done with the rows of a kind.
+/// Functions for the rows of a kind.
 struct KindFunctions {
     name: &'static str,
     questions: QuestionsFunction,

@@ -1,4 +1,4 @@
-//! What a mask makes visible, and why: the answer of `mask`.
+//! The GPUs that a mask makes visible, and why: the answer of `mask`.
 
 use std::collections::BTreeMap;
 
@@ -14,40 +14,41 @@ const SCHEMA: &str = "cuda-pitfalls-visibility";
 /// The value that makes CUDA number GPUs as NVML does.
 const PCI_ORDER: &str = "PCI_BUS_ID";
 
-/// Which GPUs a process sees with a mask. It is predicted, by the rule of [`cuda_pitfalls_core::mask`], and not measured.
+/// GPUs that a process sees with a mask. The result is predicted by the rule of [`cuda_pitfalls_core::mask`], and not
+/// measured.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[schemars(rename = "Visibility")]
 pub struct Visibility {
-    /// Which document this is.
+    /// Schema of this document.
     pub schema: SchemaId,
     /// The value of `CUDA_VISIBLE_DEVICES`; null if it is not set.
     pub mask: Option<String>,
     /// The value of `CUDA_DEVICE_ORDER`; null if it is not set.
     pub order: Option<String>,
-    /// Whose GPUs they are.
+    /// Source of the list of GPUs.
     pub gpus_of: GpuSource,
     /// All GPUs, in PCI order, which is NVML's.
     pub gpus: Vec<ListedGpu>,
-    /// What `cuInit` returns.
+    /// Status that `cuInit` returns.
     pub status: InitStatus,
     /// The UUIDs of the visible GPUs, in the order in which CUDA numbers them; empty unless `cuInit` succeeds.
     pub visible: Vec<String>,
-    /// The entries of the mask and what became of each; empty without a mask.
+    /// Entries of the mask, each with its effect; empty without a mask.
     pub entries: Vec<mask::MaskEntry>,
-    /// Whether `CUDA_DEVICE_ORDER` has a value that there is not.
+    /// `true` if `CUDA_DEVICE_ORDER` has an unknown value.
     pub bad_order: bool,
-    /// Whether a GPU is divided by MIG: what a mask makes of its instances was read in NVIDIA's documentation, and not
-    /// measured.
+    /// `true` if a GPU is divided by MIG. The effect of a mask on MIG instances comes from NVIDIA's documentation and
+    /// was not measured.
     pub is_divided: bool,
-    /// Whether CUDA's numbers are known to be NVML's: false on GPUs of different models without
-    /// `CUDA_DEVICE_ORDER=PCI_BUS_ID`, of which CUDA puts the fastest first.
+    /// `true` if CUDA's device ordinals are known to equal NVML's indices. `false` for GPUs of different models without
+    /// `CUDA_DEVICE_ORDER=PCI_BUS_ID`, because CUDA then puts the fastest first.
     pub order_known: bool,
-    /// Variables that are set and that nothing is known to read, each with the one that it is spelt nearly as: see
-    /// [`misspelt`].
+    /// Variables that are set and that no known program reads, each with the known variable of the most similar
+    /// spelling: see [`misspelled_names`].
     pub misspelt: BTreeMap<String, String>,
 }
 
-/// The names of variables that are spelt nearly as one that CUDA or a framework reads, each with that one.
+/// Returns the variables whose names are misspelled, each with the similar variable that CUDA or a framework reads.
 pub fn misspelled_names<'n>(names: impl IntoIterator<Item = &'n str>) -> BTreeMap<String, String> {
     let mut misspelled = BTreeMap::new();
     for name in names {
@@ -58,7 +59,7 @@ pub fn misspelled_names<'n>(names: impl IntoIterator<Item = &'n str>) -> BTreeMa
     misspelled
 }
 
-/// Whose GPUs a mask is held against.
+/// Source of the list of GPUs that a mask is applied to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(tag = "from", rename_all = "snake_case")]
 pub enum GpuSource {
@@ -69,7 +70,7 @@ pub enum GpuSource {
         /// Its name, or the path of its description.
         machine: String,
     },
-    /// Those that a file lists.
+    /// The GPUs that a file lists.
     File {
         /// Its path.
         path: String,
@@ -88,7 +89,7 @@ pub struct ListedGpu {
     pub instances: Vec<String>,
 }
 
-/// What these values of the two variables make visible of these GPUs.
+/// Returns the GPUs that these values of the two variables make visible.
 pub fn mask_visibility(
     mask: Option<String>,
     order: Option<String>,
@@ -142,11 +143,11 @@ pub fn mask_visibility(
     }
 }
 
-/// The GPUs that a text lists, one in a line: what `nvidia-smi -L` or `nvidia-smi --query-gpu=uuid` prints. Empty lines
-/// and lines that begin with `#` are passed over.
+/// Parses a list of GPUs, one GPU per line: the output of `nvidia-smi -L` or `nvidia-smi --query-gpu=uuid`. Empty lines
+/// and lines that begin with `#` are skipped.
 ///
 /// # Errors
-/// The number of a line, and what is wrong with it.
+/// Returns the number of the first invalid line, and the reason.
 pub fn listed(text: &str) -> Result<Vec<ListedGpu>, (usize, GpuListError)> {
     let mut gpus: Vec<ListedGpu> = Vec::new();
     for (number, untrimmed) in (1..).zip(text.lines()) {
@@ -171,20 +172,20 @@ pub fn listed(text: &str) -> Result<Vec<ListedGpu>, (usize, GpuListError)> {
     Ok(gpus)
 }
 
-/// What is wrong with a line of a list of GPUs.
+/// Reason why a line of a list of GPUs is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum GpuListError {
-    /// It has no UUID.
+    /// The line has no UUID.
     #[error(
         "no UUID of the form GPU-xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx; `nvidia-smi -L` prints such a list"
     )]
     NoUuid,
-    /// It is a MIG instance.
+    /// The line is a MIG instance.
     #[error(
         "a MIG instance without its GPU: list the GPU on the line before it, as `nvidia-smi -L` does"
     )]
     Mig,
-    /// The UUID was there before.
+    /// The UUID is listed twice.
     #[error("this GPU was listed before")]
     Twice,
 }

@@ -13,12 +13,12 @@ use cuda_pitfalls_core::verdict::Provenance;
 /// The name of the schema.
 pub const SCHEMA: &str = "cuda-pitfalls-comparison";
 
-/// What differs between A and B.
+/// Differences between A and B.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Comparison {
-    /// Which document this is.
+    /// Schema of this document.
     pub schema: SchemaId,
-    /// What was compared: `report`, `trace`, `releases`, or the survey's word.
+    /// Type of the compared documents: `report`, `trace`, `releases`, or the survey's word.
     pub of: String,
     /// The one side.
     pub a: ComparisonSide,
@@ -26,40 +26,40 @@ pub struct Comparison {
     pub b: ComparisonSide,
     /// The libcudart of A and of B, where one was compared with another; null where each was with itself.
     pub libcudart: Option<[String; 2]>,
-    /// Facts about the machines that differ. They are no difference in behaviour.
+    /// Facts about the machines that differ. They do not count as differences in behavior.
     pub machines: Vec<FactDifference>,
-    /// What behaved differently, in the order of A.
+    /// Differences in behavior, in the order of A.
     pub changed: Vec<EntryDifference>,
     /// Differences that come from another question or another machine: they do not count.
     pub explained: Vec<EntryDifference>,
-    /// What only A has measured.
+    /// Measurements that only A has.
     pub only_in_a: Vec<Only>,
-    /// What only B has measured.
+    /// Measurements that only B has.
     pub only_in_b: Vec<Only>,
-    /// How many scenarios or rows showed the same.
+    /// Number of scenarios or rows with the same result.
     pub same: usize,
-    /// How many neither of them has measured.
+    /// Number of scenarios or rows that neither document has measured.
     pub in_neither: usize,
 }
 
-/// One of the two.
+/// A compared document.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ComparisonSide {
-    /// What the reader calls it, such as its path; the run's id if it has no name.
+    /// Name given by the caller, such as its path; the run's id if it has no name.
     pub name: String,
     /// The run's id.
     pub run: String,
     /// The version of cuda-pitfalls that made it.
     pub version: String,
-    /// Whether a real driver answered.
+    /// Source of the answers: a real driver or the simulated machine.
     pub provenance: Provenance,
-    /// Whether its run finished.
+    /// `true` if its run finished.
     pub complete: bool,
-    /// The GPUs and the driver, in words.
+    /// Description of the GPUs and the driver.
     pub machine: String,
 }
 
-/// One fact that is not the same.
+/// A fact that differs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct FactDifference {
     /// The case of a scenario; absent elsewhere.
@@ -70,9 +70,9 @@ pub struct FactDifference {
     pub step: Option<String>,
     /// The fact, such as `status`.
     pub fact: String,
-    /// What it is in A, in words.
+    /// Its value in A, as text.
     pub a: String,
-    /// What it is in B, in words.
+    /// Its value in B, as text.
     pub b: String,
     /// In how many of the attempts that count A and B showed this; only for outcomes of cases.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -80,13 +80,13 @@ pub struct FactDifference {
     pub seen: Option<[Share; 2]>,
 }
 
-/// In how many of how many attempts something was seen; in JSON and in words `3/5`.
+/// Share of the attempts that showed something: `3/5` in JSON and in text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(into = "String")]
 pub struct Share {
     /// In how many.
     pub count: u64,
-    /// Of how many that count.
+    /// Number of attempts that count.
     pub of: u64,
 }
 
@@ -101,11 +101,11 @@ impl From<Share> for String {
 pub struct EntryDifference {
     /// The scenario's instance, or what the row is about.
     pub name: String,
-    /// The version of libcudart, where both are of one.
+    /// Version of libcudart, if both entries have the same one.
     pub libcudart: Option<String>,
-    /// What differs. Of each case it is the first fact; what follows from it may differ too.
+    /// Differences: the first one of each case. Facts after it may differ as a consequence.
     pub changes: Vec<FactDifference>,
-    /// What the reader must know, in words.
+    /// Notes for the reader.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
 }
@@ -115,11 +115,12 @@ pub struct EntryDifference {
 pub struct Only {
     /// The scenario's instance, or what the row is about; null for everything on this libcudart.
     pub name: Option<String>,
-    /// The version of libcudart, where it is of one.
+    /// Version of libcudart, if the entry depends on it.
     pub libcudart: Option<String>,
-    /// Why the other one has no measurement of it, by a word of `Reason`; null where it was not asked there.
+    /// Reason why the other document has no measurement of it, as a word of `Reason`; null if the other document does
+    /// not include it.
     pub reason: Option<String>,
-    /// How many scenarios or rows these are.
+    /// Number of scenarios or rows that this entry stands for.
     pub count: usize,
 }
 
@@ -156,7 +157,8 @@ impl FactDifference {
 }
 
 impl Comparison {
-    /// How a comparison ends: whether something behaves differently, if anything could be compared.
+    /// Returns the exit code of a comparison, which depends on whether the behavior differs, if anything could be
+    /// compared.
     pub fn exit(&self) -> Exit {
         match (self.changed.is_empty(), self.same) {
             (false, _) => Exit::Unexpected,
@@ -223,7 +225,7 @@ pub(super) fn all(values: impl Iterator<Item = String>) -> String {
     }
 }
 
-/// Whether two amounts of memory are the same: a hundredth counts for nothing, and neither do a few pages.
+/// Returns `true` if two amounts of memory count as equal: they differ by at most a hundredth or a few pages.
 pub(super) fn is_noise(one: i64, other: i64) -> bool {
     let largest = one.unsigned_abs().max(other.unsigned_abs());
     one.abs_diff(other) <= FALLBACK_EPSILON_BYTES.max(largest / 100)
@@ -263,36 +265,36 @@ impl EntryDifference {
     }
 }
 
-/// Why two documents cannot be compared.
+/// Reason why two documents cannot be compared.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CompareError {
-    /// A document has nothing of the libcudart that is asked for.
+    /// A document has no results for the requested libcudart.
     #[error("{side} has nothing of libcudart {version}; it has {has}")]
     Libcudart {
         /// The document: A or B.
         side: &'static str,
-        /// The version that is asked for.
+        /// The requested version.
         version: String,
         /// The versions that the document has.
         has: String,
     },
-    /// Versions are asked for where rows have none.
+    /// Versions were requested for rows that do not have a version.
     #[error("versions of libcudart can be compared in reports and in surveys of calls")]
     Versions,
     /// Two surveys of different kinds.
     #[error("A is a survey of {a}, B is one of {b}: they ask different questions")]
     Kinds {
-        /// What A is a survey of.
+        /// Kind of the survey A.
         a: &'static str,
-        /// What B is a survey of.
+        /// Kind of the survey B.
         b: &'static str,
     },
-    /// Two documents of which only one is a survey or a trace.
+    /// Only one of the two documents is a survey or a trace.
     #[error("A is a {a}, B is a {b}: only two of a kind can be compared")]
     Documents {
-        /// What A is.
+        /// Type of A.
         a: &'static str,
-        /// What B is.
+        /// Type of B.
         b: &'static str,
     },
 }

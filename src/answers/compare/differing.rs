@@ -1,4 +1,4 @@
-//! The facts in which two outcomes differ, step by step.
+//! Facts that differ between two outcomes, step by step.
 
 use std::collections::BTreeSet;
 
@@ -16,8 +16,8 @@ pub(super) struct Differing<'c> {
     pub(super) facts: [Option<Fact>; 2],
 }
 
-/// The facts in which two outcomes differ, in the order of the steps, the most telling of a step first. Steps that only
-/// one of them made are left out, because the ends differ there.
+/// Returns the facts that differ between two outcomes, in the order of the steps, the most important fact of a step
+/// first. Steps that only one of them reached are left out, because the ends differ there.
 pub(super) fn find_differing_facts<'c>(outcomes: [&'c [Change]; 2]) -> Vec<Differing<'c>> {
     let ends = outcomes.map(|changes| changes.iter().find(|change| change.label.is_empty()));
     let mut last = u32::MAX;
@@ -53,8 +53,8 @@ pub(super) fn find_differing_facts<'c>(outcomes: [&'c [Change]; 2]) -> Vec<Diffe
 /// The number and the label of a step.
 type StepPlace<'c> = (u32, &'c str);
 
-/// What an outcome says after each of these steps: what the call showed, and the state after it. The key is the step and
-/// the name of the fact.
+/// Returns the facts of an outcome after each of these steps: the results of the call, and the state after it. The key
+/// is the step and the name of the fact.
 fn keyed_facts<'c>(
     changes: &'c [Change],
     steps: &BTreeSet<StepPlace<'c>>,
@@ -81,7 +81,7 @@ fn keyed_facts<'c>(
     all
 }
 
-/// How an outcome ends, and after how many steps.
+/// Returns the end of an outcome, and the number of steps before it.
 fn end_facts(end: Option<&Change>) -> Vec<(&'static str, Fact)> {
     let mut facts = Vec::new();
     if let Some(end) = end {

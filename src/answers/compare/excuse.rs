@@ -1,4 +1,4 @@
-//! Differences that follow from the machines: they are not differences in behaviour.
+//! Differences that follow from the machines: they do not count as differences in behavior.
 
 use super::differing::Differing;
 use crate::difference::differing_values;
@@ -7,7 +7,7 @@ use cuda_pitfalls_core::machine::Machine;
 use cuda_pitfalls_core::report::ScenarioView;
 use cuda_pitfalls_core::scenario::Class;
 
-/// What differs between two machines and can explain a difference in a case.
+/// Differences between two machines that can explain a difference in a case.
 pub(super) struct Excuses<'a> {
     case: &'a str,
     /// Values that belong to the machines, where they are not the same. A call that returns one behaves the same on both.
@@ -37,8 +37,8 @@ impl<'a> Excuses<'a> {
         }
     }
 
-    /// Why the machines explain a difference between two outcomes; `None` if they do not. No machine explains how a
-    /// call or a process ends.
+    /// Returns why the machines explain a difference between two outcomes, or `None` if they do not. A machine never
+    /// explains how a call or a process ends.
     pub(super) fn why(
         &self,
         difference: &Differing<'_>,
@@ -91,7 +91,7 @@ fn own_values(scenario: &ScenarioView<'_>, machine: &Machine) -> Vec<(&'static s
     values
 }
 
-/// Whether two facts differ because one machine has more GPUs than the other.
+/// Returns `true` if two facts differ because one machine has more GPUs than the other.
 fn comes_of_all_gpus(
     all: &[Vec<String>; 2],
     facts: [&Fact; 2],
@@ -130,7 +130,7 @@ fn unmasked_gpus(both: [&ScenarioView<'_>; 2], case: &str) -> Option<[Vec<String
     }
 }
 
-/// Whether a process of the attempt saw all these GPUs up to a step.
+/// Returns `true` if a process of the attempt saw all these GPUs up to a step.
 fn has_seen(changes: &[Change], step: u32, all: &[String]) -> bool {
     for change in changes {
         let mut facts = change.facts.iter();

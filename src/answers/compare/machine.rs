@@ -14,7 +14,7 @@ pub(super) fn changes(machines: [&Machine; 2]) -> Vec<FactDifference> {
     FactDifference::between(&a, &b, "not set")
 }
 
-/// Every fact under its name. Both machines have the same names, but for environment variables.
+/// Returns every fact under its name. The names are the same for all machines, except for environment variables.
 pub(crate) fn machine_facts(machine: &Machine) -> Vec<(String, String)> {
     let mut facts = Vec::new();
     let fixed = driver_facts(machine).into_iter();

@@ -10,11 +10,11 @@ use crate::survey::word;
 use cuda_pitfalls_core::text::counts::counted;
 use cuda_pitfalls_core::verdict::Provenance;
 
-/// What differs between two matrices, or between two environments if each matrix has one. A place in another line of
-/// the same function is no difference.
+/// Compares two matrices, or two environments if each matrix has only one. If only the line number of a place in the
+/// same function differs, that does not count as a difference.
 ///
 /// # Errors
-/// Versions of libcudart, which cells have not.
+/// Returns an error if versions of libcudart are given, because cells do not have them.
 pub fn compare_matrices(
     matrices: [&Matrix; 2],
     versions: Option<(String, String)>,

@@ -8,27 +8,27 @@ use cuda_pitfalls_core::text::counts::listed;
 
 /// A scenario of a report or a row of a survey, with what it is matched by.
 pub(super) struct ComparedEntry<'a, T> {
-    /// What identifies it, beside the libcudart.
+    /// Name that identifies it, in addition to the libcudart.
     pub(super) name: String,
     pub(super) libcudart: Option<String>,
-    /// Why it shows nothing; none if it was measured.
+    /// Reason why it has no results; `None` if it was measured.
     pub(super) unmeasured: Option<String>,
     pub(super) item: &'a T,
 }
 
 pub(super) struct Paired<'a, T> {
-    /// What both have measured, in the order of A.
+    /// Entries that both have measured, in the order of A.
     pub(super) both: Vec<(ComparedEntry<'a, T>, ComparedEntry<'a, T>)>,
     pub(super) only_in_a: Vec<Only>,
     pub(super) only_in_b: Vec<Only>,
-    /// How many neither of them has measured.
+    /// Number of entries that neither of them has measured.
     pub(super) in_neither: usize,
     /// The libcudarts that were compared with each other.
     pub(super) across: Option<[String; 2]>,
 }
 
-/// Matches by name and libcudart. One version is compared with another if the caller asks for it, or if each document
-/// has only one: then the user changed the version, and asks what follows.
+/// Matches entries by name and libcudart. Two versions are compared with each other if the caller requests it, or if
+/// each document has only one: in that case the user changed the version and wants to see the effect.
 pub(super) fn pair_entries<'a, T>(
     mut a: Vec<ComparedEntry<'a, T>>,
     mut b: Vec<ComparedEntry<'a, T>>,
@@ -74,7 +74,7 @@ pub(super) fn pair_entries<'a, T>(
     })
 }
 
-/// What one document alone has measured; `other` is what the other one has of it.
+/// Returns an entry that only one document has measured; `other` is the entry of the other document, if it has one.
 fn only<T>(entry: ComparedEntry<'_, T>, other: Option<ComparedEntry<'_, T>>) -> Only {
     let reason = other.and_then(|other| other.unmeasured);
     Only {

@@ -39,15 +39,15 @@ pub(super) fn entries<'v, 'r>(
     entries
 }
 
-/// What cases of two measurements showed.
+/// Differences between the cases of two measurements.
 #[derive(Default)]
 struct CaseDifferences {
-    /// What behaved differently, at most one fact of each case.
+    /// Differences in behavior, at most one fact of each case.
     changed: Vec<FactDifference>,
-    /// What another machine explains.
+    /// Differences that the machines explain.
     explained: Vec<FactDifference>,
     notes: Vec<String>,
-    /// Whether a case was asked something else, or differs because of the machines.
+    /// `true` if a case was run differently, or differs because of the machines.
     has_other_question: bool,
 }
 
@@ -149,7 +149,7 @@ fn verdict_difference(
 struct OutcomePair<'o> {
     /// The indices of the two.
     indices: [usize; 2],
-    /// What differs between them, and why the machines explain it.
+    /// Differences between them, each with the explanation by the machines if there is one.
     found: Vec<(Differing<'o>, Option<String>)>,
 }
 
@@ -226,7 +226,7 @@ fn case_difference(
     Some((change, why.clone()))
 }
 
-/// What each outcome of the cases changed.
+/// Returns the changes of each outcome of the cases.
 fn outcome_changes(cases: [&CaseView<'_>; 2]) -> [Vec<Vec<Change>>; 2] {
     let are_whole = cases.iter().all(|case| {
         case.outcomes
@@ -251,8 +251,8 @@ fn outcome_changes(cases: [&CaseView<'_>; 2]) -> [Vec<Vec<Change>>; 2] {
     })
 }
 
-/// Whether other processes hide the fact in one of the measurements. Changes leave out what is hidden, so that the two may
-/// differ in it by that alone.
+/// Returns `true` if other processes hide the fact in one of the measurements. Changes leave out hidden facts, so the
+/// two may differ only because of that.
 fn is_hidden(difference: &Differing<'_>, cases: [&CaseView<'_>; 2]) -> bool {
     let Some((_, label)) = difference.step else {
         return false;
@@ -276,9 +276,9 @@ fn is_hidden(difference: &Differing<'_>, cases: [&CaseView<'_>; 2]) -> bool {
     })
 }
 
-/// An outcome without a counterpart, beside the first outcome of the other set if that has none too; `None` if every
-/// outcome has one. If the scenario is nondeterministic, one common outcome is enough, because a few attempts show only
-/// some of them.
+/// Returns an outcome without a counterpart, paired with the first such outcome of the other set if it also has one;
+/// `None` if every outcome has a counterpart. If the scenario is nondeterministic, one common outcome is enough,
+/// because a few attempts show only some of them.
 fn find_unmatched<'p, 'o>(
     pairs: &'p [OutcomePair<'o>],
     is_mixture: bool,

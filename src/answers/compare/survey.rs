@@ -1,4 +1,4 @@
-//! Compares the facts of two surveys of one kind.
+//! Compares the facts of two surveys of the same kind.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -83,7 +83,7 @@ fn list_disagreements(standing: &RowAttempts) -> String {
     counts::listed(facts, "nothing")
 }
 
-/// The differences of two rows in a fact, of which a list has several.
+/// Returns the differences of two rows in a fact. A list can have several.
 fn fact_differences(fact: &FactForm, a: &FactRow, b: &FactRow) -> Vec<FactDifference> {
     // Attempts that disagree have no fact, and that they do is a difference of its own.
     let [is_open_in_a, is_open_in_b] =
@@ -104,7 +104,7 @@ fn fact_differences(fact: &FactForm, a: &FactRow, b: &FactRow) -> Vec<FactDiffer
     found
 }
 
-/// Two values in words, if they differ.
+/// Returns two values as text, if they differ.
 fn difference(fact: &FactForm, one: &Value, other: &Value) -> Option<[String; 2]> {
     match fact.form {
         ValueForm::Plain | ValueForm::Place | ValueForm::Gpus | ValueForm::Count => {

@@ -16,7 +16,7 @@ use cuda_pitfalls_core::report::{CaseReport, Outcome, Report};
 use cuda_pitfalls_core::scenario::Class;
 use cuda_pitfalls_core::verdict::{ExpectationMet, Kind, Reason};
 
-/// What a trap of two calls shows when nothing is special.
+/// Returns an ordinary observation of a trap with two calls.
 fn shown() -> Observation {
     let step = |label: &str| StepObservation {
         label: label.into(),
@@ -74,7 +74,7 @@ fn compared(a: &Report, b: &Report) -> Comparison {
     reports(&a.view(), &b.view(), None).unwrap()
 }
 
-/// What a comparison says of the one scenario: what differs, or else why the differences do not count, or `same`.
+/// Returns the result of comparing the only scenario: the differences, or else why they do not count, or `same`.
 fn told([a, b]: [&Report; 2]) -> String {
     let comparison = compared(a, b);
     let line = |change: &FactDifference| {
@@ -362,7 +362,7 @@ fn what_only_one_of_them_measured_is_listed_with_the_reason() {
     );
 }
 
-/// A report in which the scenario ran on each of these versions, and ended with the version.
+/// Returns a report where the scenario ran on each of these versions, and ended with the version.
 fn on_versions(versions: &[&str]) -> Report {
     let on = |version: &&str| {
         let mut scenario = with(|it| it.end = (*version).to_string())

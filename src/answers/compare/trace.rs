@@ -32,7 +32,7 @@ const DEEPEST: usize = 16;
 /// More GPUs than a machine has.
 const MOST_GPUS: usize = 64;
 
-/// What an entry is about. In this order they are shown: what matters first, and what is summed over the run last.
+/// Subject of an entry. Entries are listed in this order: the most important first, and totals of the run last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum BehaviorKind {
     Program,
@@ -70,7 +70,7 @@ impl BehaviorKind {
 struct TraceFact {
     name: &'static str,
     value: String,
-    /// The number behind it, where a small difference is none.
+    /// The number behind it, if small differences of it do not count.
     bytes: Option<i64>,
 }
 
@@ -103,12 +103,12 @@ impl TraceFact {
 #[derive(Clone, Debug, PartialEq)]
 struct BehaviorEntry {
     facts: Vec<TraceFact>,
-    /// What the first fact is where there is no such entry.
+    /// Value of the first fact if the other trace has no such entry.
     absent: &'static str,
 }
 
-/// What differs between what two programs did: contexts, what `cuInit` read, late writes, limits,
-/// errors, functions that are called, memory, pitfalls. Neither times nor PIDs are compared.
+/// Compares two traces: contexts, what `cuInit` read, late writes, limits, errors, called functions, memory, pitfalls.
+/// Times and PIDs are not compared.
 pub fn compare_traces(traces: [&Trace; 2], findings: [&[Finding]; 2]) -> Comparison {
     let [a, b] = traces;
     let machines =
@@ -187,7 +187,7 @@ struct TraceBehavior<'h, 'a> {
     /// The position of each program: the names of the programs from the first one down. Empty where nothing is known of
     /// its process.
     positions: Vec<String>,
-    /// Whether either trace has several positions, so that names have to say which.
+    /// `true` if either trace has several positions, so that names must include the position.
     is_many: bool,
     entries: BTreeMap<(BehaviorKind, String), BehaviorEntry>,
 }
@@ -256,7 +256,7 @@ impl<'h, 'a> TraceBehavior<'h, 'a> {
         position.map_or("", String::as_str)
     }
 
-    /// What a program did, with the position of the program if there are several.
+    /// Returns a description of an action of a program, with the position of the program if there are several.
     fn qualified_name(&self, program: Option<usize>, what: &str) -> String {
         let position = self.position(program);
         if self.is_many && !position.is_empty() {
@@ -274,8 +274,8 @@ impl<'h, 'a> TraceBehavior<'h, 'a> {
         groups.into_values().collect()
     }
 
-    /// Adds what the programs at one position did to initialise CUDA. How many processes did it is left out: how many
-    /// there are may depend on the machine.
+    /// Adds the CUDA initialization of the programs at one position. The number of processes is left out, because it
+    /// may depend on the machine.
     fn add_inits(&mut self, programs: &[usize]) {
         let [mut callers, mut masks, mut visible] = [const { BTreeSet::new() }; 3];
         for program in programs {
@@ -341,7 +341,7 @@ impl<'h, 'a> TraceBehavior<'h, 'a> {
         }
     }
 
-    /// Adds an event that is a deed of its own.
+    /// Adds an event that has its own entry.
     fn add_event(&mut self, index: usize, event: &TraceEvent) {
         let Some((kind, what, fact)) = self.describe_event(index, event) else {
             return;
@@ -368,8 +368,8 @@ impl<'h, 'a> TraceBehavior<'h, 'a> {
         self.add_entry(kind, name, "not set", facts);
     }
 
-    /// The kind of an event's entry, what happened, and the name of the first fact; `None` if the event has no entry of
-    /// its own.
+    /// Returns the kind of an event's entry, its description, and the name of the first fact; `None` if the event does
+    /// not have its own entry.
     fn describe_event(
         &self,
         index: usize,
@@ -452,8 +452,8 @@ impl<'h, 'a> TraceBehavior<'h, 'a> {
         }
     }
 
-    /// Adds whose the memory was at the peak of each process, by what it is for. Nothing where one of the two has no
-    /// ledger.
+    /// Adds the owners of the memory at the peak of each process, by purpose. Adds nothing if one of the two traces has
+    /// no ledger.
     fn add_memory_owners(&mut self, other: &TraceBehavior) {
         let trace = self.history.trace;
         if !(trace.start.ledger && other.history.trace.start.ledger) {
@@ -525,7 +525,7 @@ impl<'h, 'a> TraceBehavior<'h, 'a> {
     }
 }
 
-/// What [`TraceBehavior::describe_event`] returns for a change of a context.
+/// Returns the part of [`TraceBehavior::describe_event`] for a change of a context.
 fn describe_context(
     trace: &Trace,
     event: &TraceEvent,
@@ -649,7 +649,7 @@ fn trace_side(trace: &Trace) -> ComparisonSide {
     )
 }
 
-/// What differs between the machines, or between what the two traces could see.
+/// Returns the facts that can differ between the machines, or between what the two traces could observe.
 fn trace_surroundings(trace: &Trace) -> Vec<(String, String)> {
     let start = &trace.start;
     let mut pythons = BTreeSet::new();

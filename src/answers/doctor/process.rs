@@ -1,4 +1,4 @@
-//! What follows from a look at a running process.
+//! Findings about a running process.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -9,21 +9,21 @@ use crate::known::{ContextCost, Known};
 use cuda_pitfalls_core::examination::{FileTry, ProcessExamination, ProcessLibrary};
 use cuda_pitfalls_core::scenario::environment::MASK;
 
-/// What a running process sees and holds, and what is wrong with it.
+/// GPUs that a running process sees and holds, and problems with it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ProcessFindings {
-    /// Whether it has started CUDA: null if its open files may not be read.
+    /// `true` if it has started CUDA; null if its open files cannot be read.
     pub is_started: Option<bool>,
     /// The GPUs that its CUDA took at its start, by their device files: exactly those of its mask, in no order. Null if
     /// that is not known.
     pub opened: Option<Vec<u32>>,
     /// The mask that it was started with, and the one that is set now.
     pub mask: Option<MaskState>,
-    /// Whether the mask was changed after CUDA had read it: CUDA has more GPUs than the variable names now.
+    /// `true` if the mask was changed after CUDA had read it: CUDA has more GPUs open than the variable selects now.
     pub is_mask_late: bool,
-    /// The GPUs on which NVML lists it, with its memory there.
+    /// GPUs where NVML lists the process, with its memory there.
     pub contexts: Vec<HeldGpu>,
-    /// Of these, those on which it did nothing while it was watched.
+    /// GPUs among `contexts` where it did nothing while it was watched.
     pub idle: Vec<Stray>,
     /// Libraries of CUDA that it has mapped twice, in two versions or from two files.
     pub twice: Vec<ProcessLibrary>,
@@ -38,16 +38,16 @@ pub struct ProcessFindings {
 /// The variable and what CUDA makes of it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct MaskState {
-    /// As the process was started; null if it was not set.
+    /// Value when the process was started; null if it was not set.
     pub at_start: Option<String>,
-    /// As it is now; null if it is not set.
+    /// Current value; null if it is not set.
     pub now: Option<String>,
-    /// Whether its value now was readable at all.
+    /// `true` if its current value could be read.
     pub is_now_known: bool,
 }
 
 impl MaskState {
-    /// Whether it was changed after the process was started.
+    /// Returns `true` if it was changed after the process was started.
     pub fn is_changed(&self) -> bool {
         self.is_now_known && self.now != self.at_start
     }
@@ -64,9 +64,9 @@ pub struct HeldGpu {
     pub uuid: String,
     /// The process's memory there, in bytes; null if NVML does not say.
     pub used_bytes: Option<u64>,
-    /// What one context takes on this model; null if it was not measured.
+    /// Memory cost of one context on this GPU model; null if it was not measured.
     pub context: Option<ContextCost>,
-    /// How busy it kept the GPU while it was watched, in percent; null if NVML does not say.
+    /// GPU utilization by the process while it was watched, in percent; null if NVML does not report it.
     pub busy_percent: Option<u32>,
 }
 
@@ -75,12 +75,12 @@ pub struct HeldGpu {
 pub struct Stray {
     /// NVML's index.
     pub index: usize,
-    /// Whether it is busy on another GPU meanwhile.
+    /// `true` if it is busy on another GPU at the same time.
     pub is_busy_elsewhere: bool,
 }
 
 impl ProcessFindings {
-    /// Whether something is wrong.
+    /// Returns `true` if there is a problem.
     pub fn is_wrong(&self) -> bool {
         let is_stray = self.idle.iter().any(|stray| stray.is_busy_elsewhere);
         is_stray
@@ -90,7 +90,7 @@ impl ProcessFindings {
             || !self.closed.is_empty()
     }
 
-    /// How the command ends.
+    /// Returns the exit code of the command.
     pub fn exit(&self) -> Exit {
         match (self.is_wrong(), self.is_started) {
             (true, _) => Exit::Unexpected,
@@ -100,7 +100,7 @@ impl ProcessFindings {
     }
 }
 
-/// What follows from a look at a process.
+/// Returns the findings of an examination of a process.
 pub fn findings(seen: &ProcessExamination) -> ProcessFindings {
     let (mut is_started, mut opened) = (None, None);
     if let Some(open) = &seen.open_files {
@@ -142,7 +142,7 @@ pub fn findings(seen: &ProcessExamination) -> ProcessFindings {
     }
 }
 
-/// Whether CUDA has more GPUs open than a mask names that was set after the process was started.
+/// Returns `true` if CUDA has more GPUs open than are selected by a mask that was set after the process was started.
 fn is_mask_late(mask: Option<&MaskState>, opened: Option<&[u32]>) -> bool {
     let (Some(mask), Some(opened)) = (mask, opened) else {
         return false;

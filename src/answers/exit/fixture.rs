@@ -11,7 +11,7 @@ use cuda_pitfalls_core::verdict::{ExpectationMet, Kind, Reason};
 pub struct Came(pub u32);
 
 impl Came {
-    /// Whether the run has this result.
+    /// Returns `true` if the run has this result.
     pub fn to(self, bit: u32) -> bool {
         self.0 >> bit & 1 == 1
     }

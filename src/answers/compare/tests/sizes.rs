@@ -2,8 +2,8 @@
 
 use super::*;
 
-/// Reports of the trap on one GPU and on two, of which it sees one or all. Its mask is the harness's, or one of its own.
-/// On two GPUs it shows what `change` makes of it.
+/// Returns reports of the trap on one GPU and on two. The trap sees one GPU or all, with the harness's mask or with its
+/// own. On two GPUs `change` is applied to the observation.
 fn sizes(is_masked: bool, sees_all: bool, change: impl Fn(&mut Observation)) -> [Report; 2] {
     [1, 2].map(|gpus: usize| {
         let names: Vec<String> = (0..gpus).map(|gpu| format!("gpu{gpu}")).collect();
@@ -51,7 +51,7 @@ fn gpus(names: &[&str]) -> Vec<String> {
     names.iter().map(|name| (*name).to_string()).collect()
 }
 
-/// What a comparison says of the two sizes.
+/// Returns the result of comparing the two sizes.
 fn told_of(is_masked: bool, sees_all: bool, change: impl Fn(&mut Observation)) -> String {
     told(sizes(is_masked, sees_all, change).each_ref())
 }

@@ -56,7 +56,7 @@ fn survey(which: Which, row: Value, gpus: usize) -> SurveyDocument {
     SurveyDocument::parse(document(which, &[row], gpus).to_string().as_bytes()).unwrap()
 }
 
-/// What differs if a row has other fields in B: `fact a -> b`.
+/// Returns the differences if a row has other fields in B: `fact a -> b`.
 fn found(which: Which, row: &Value, fields: Value) -> Vec<String> {
     let (a, b) = (
         survey(which, row.clone(), 1),
