@@ -1,5 +1,5 @@
-//! What is known of errors and messages: their numbers, what is said of them, what causes them and what helps.
-//! It is read from `scenarios/errors.toml`.
+//! Known errors and messages: their numbers, their texts, their causes and the advice about them. The data is read from
+//! `scenarios/errors.toml`.
 
 use std::sync::LazyLock;
 
@@ -14,7 +14,7 @@ const SOURCE: &str = cuda_pitfalls_scenarios::ERRORS;
 #[serde(deny_unknown_fields)]
 pub(super) struct KnownError {
     pub(super) code: u32,
-    /// What an older release said of it.
+    /// Message of an older release.
     #[serde(default)]
     says: Option<String>,
     /// The number that libcudart gave it before CUDA 10.1.
@@ -26,34 +26,35 @@ pub(super) struct KnownError {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ScenarioMessage {
-    /// As it is printed.
+    /// The message as it is printed.
     pub(super) says: String,
     /// Names of scenarios, the best first, or `symptom/ID`.
     pub(super) answers: Vec<String>,
 }
 
-/// What an error means, what causes it, and what to do first.
+/// Meaning of an error, its causes, and the first thing to do.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Advice {
     /// Its name, such as `error/999` or `message/no-cuda-gpus`.
     pub id: String,
-    /// The statuses of CUDA that it is about; empty for a message that is no status.
+    /// CUDA statuses that it is about; empty for a message that is not a status.
     #[serde(default)]
     pub codes: Vec<u32>,
     /// Messages that programs print.
     #[serde(default)]
     pub says: Vec<String>,
-    /// What it means, in a sentence.
+    /// Meaning in a sentence.
     pub means: String,
-    /// What can cause it. How likely each is was not measured.
+    /// Possible causes. Their likelihood was not measured.
     pub causes: Vec<ErrorCause>,
-    /// What to do first.
+    /// First thing to do.
     pub first: String,
-    /// Whether `doctor` can tell which of the causes it is, on the machine where it happens.
+    /// `true` if `doctor` can determine the cause on the machine where the error occurs.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub doctor: bool,
-    /// Whether nothing is wrong where it is printed. Then it is no answer to a text that says something else too.
+    /// `true` if the message does not indicate a problem. Then it does not answer a text that also contains something
+    /// else.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub harmless: bool,
 }
@@ -77,12 +78,12 @@ pub struct ErrorCause {
     /// For what it was read and when, where it was not measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub read: Option<ReadFor>,
-    /// How to tell it apart from the others.
+    /// Check that distinguishes this cause from the others.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tell: Option<String>,
 }
 
-/// What a source that was read is about, and when it was read.
+/// Subject of a cited source, and the day when it was read.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ReadFor {
@@ -107,7 +108,7 @@ impl ErrorCause {
         }
     }
 
-    /// What says so, in a phrase.
+    /// Returns a phrase about the evidence.
     pub fn grounds_phrase(&self) -> Option<String> {
         if let Some(measured) = self
             .scenario
@@ -127,7 +128,7 @@ impl ErrorCause {
         ))
     }
 
-    /// Whether this project measured it.
+    /// Returns `true` if this project measured it.
     pub fn is_measured(&self) -> bool {
         self.scenario.is_some() || self.survey.is_some()
     }
@@ -155,7 +156,7 @@ struct AdviceFile {
 /// Empty if the file is not valid; a test excludes that.
 static FILE: LazyLock<AdviceFile> = LazyLock::new(|| toml::from_str(SOURCE).unwrap_or_default());
 
-/// The errors that are found by what is said of them, in the order of the file.
+/// Returns the errors that are found by their texts, in the order of the file.
 pub(super) fn known_errors() -> &'static [KnownError] {
     &FILE.error
 }
@@ -189,12 +190,12 @@ fn is_elsewhere(line: &str) -> bool {
         .any(|word| line.contains(word.as_str()))
 }
 
-/// What is known to help against each error, in the order in which a page has them.
+/// Returns the advice about each error, in the order of the page.
 pub fn all_advice() -> &'static [Advice] {
     &FILE.advice
 }
 
-/// What is known to help against an error or a message, by its id: `error/700`, `message/no-cuda-gpus`, `xid/79`.
+/// Returns the advice about an error or a message, by its id: `error/700`, `message/no-cuda-gpus`, `xid/79`.
 pub fn advice_about(id: &str) -> Option<&'static Advice> {
     if let Some(code) = id.strip_prefix("xid/") {
         let index = code.parse::<usize>().ok()?.checked_sub(1)?;
@@ -203,7 +204,7 @@ pub fn advice_about(id: &str) -> Option<&'static Advice> {
     advice_of_file(id)
 }
 
-/// What the file of errors knows about an id.
+/// Returns the advice about an id in the errors file.
 pub(super) fn advice_of_file(id: &str) -> Option<&'static Advice> {
     let code = id.strip_prefix("error/").and_then(|code| code.parse().ok());
     FILE.advice

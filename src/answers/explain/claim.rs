@@ -1,14 +1,14 @@
-//! What is known of an error, in sentences: one look-up for `trace` and `doctor`, in the store of `explain`.
+//! Sentences about an error: a single look-up for `trace` and `doctor`, in the store of `explain`.
 
 use super::{Advice, Certainty, Explainer, Query, advice_about};
 use cuda_pitfalls_core::scenario::is_workaround;
 
-/// What is known of an error or a message.
+/// Known explanation of an error or a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KnownAnswer {
     /// Its name for `explain`, such as `error/101` or that of a scenario.
     pub id: String,
-    /// What it means and what to do, in sentences.
+    /// Sentences with its meaning and the first thing to do.
     pub says: String,
 }
 
@@ -21,12 +21,13 @@ impl KnownAnswer {
     }
 }
 
-/// What is known of a status that a CUDA call returned.
+/// Returns the explanation of a status that a CUDA call returned.
 pub fn explain_status(status: i64) -> Option<KnownAnswer> {
     advice_about(&format!("error/{status}")).map(KnownAnswer::from_advice)
 }
 
-/// The last of these lines that says a known error or message, with what is known of it. What is only near is no answer.
+/// Returns the last of these lines that contains a known error or message, with its explanation. Similar texts do not
+/// count.
 pub fn explain_lines(lines: &[String]) -> Option<(&str, KnownAnswer)> {
     let query = Query::parse_pasted(&lines.join("\n"));
     let errors = query.errors.clone();

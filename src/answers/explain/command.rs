@@ -1,7 +1,7 @@
-//! Command lines: what somebody sets or starts in a shell.
+//! Command lines: settings and programs in a shell.
 //!
-//! A mask in the launcher is there before the program starts, so it is never too late. What it does depends on its
-//! value, and on what else counts GPUs: a container, a scheduler, a launcher of ranks.
+//! A mask in the launcher is set before the program starts, so it is never too late. Its effect depends on its value,
+//! and on everything else that renumbers GPUs: a container, a scheduler, a launcher of ranks.
 
 use std::sync::LazyLock;
 
@@ -10,7 +10,7 @@ use serde::Deserialize;
 /// A text of so few lines is about its command.
 const MOST_LINES: usize = 2;
 
-/// What people type in a shell, from `scenarios/commands.toml`.
+/// Shell words from `scenarios/commands.toml`.
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct CommandFile {
@@ -20,7 +20,7 @@ struct CommandFile {
     beside: Vec<MaskWords>,
 }
 
-/// Words beside a mask of plain numbers, and what settles it then.
+/// Words next to a mask of plain numbers, and the scenario that answers in that case.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct MaskWords {
@@ -56,7 +56,7 @@ pub fn scenario_of_mask(value: &str) -> Option<&'static str> {
     })
 }
 
-/// The scenarios that settle a command line, best first; none where the text is no command line.
+/// Returns the scenarios that answer a command line, best first; empty if the text is not a command line.
 pub(super) fn scenarios_for_command(text: &str) -> Vec<String> {
     let lines: Vec<&str> = text
         .lines()
@@ -86,7 +86,7 @@ pub(super) fn mask_in_text(text: &str) -> Option<&'static str> {
         .find_map(scenario_of_mention)
 }
 
-/// What stands behind the name of the mask.
+/// Returns the scenario about the text after the name of the mask.
 fn scenario_of_mention(rest: &str) -> Option<&'static str> {
     let rest = rest.trim_start_matches(['"', '\'', ']', ')', '`', ' ', ',']);
     let says_empty = [
@@ -116,7 +116,7 @@ fn scenario_of_mention(rest: &str) -> Option<&'static str> {
     }
 }
 
-/// Whether a text names the device of this number: `cuda:12` is not `cuda:1`.
+/// Returns `true` if a text contains the device with this number: `cuda:12` is not `cuda:1`.
 fn names_device(text: &str, number: &str) -> bool {
     let after = text.split("cuda:").skip(1);
     let mut rests = after.filter_map(|mention| mention.strip_prefix(number));
@@ -129,7 +129,8 @@ fn without_prompt(line: &str) -> &str {
         .trim_start()
 }
 
-/// Whether what a command line settles depends on nothing but the line: a MIG token is right where MIG is on.
+/// Returns `true` if the answer to a command line depends only on the line. A MIG token does not qualify, because it is
+/// correct if MIG is enabled.
 pub(super) fn is_settled(text: &str) -> bool {
     let mut values = text
         .lines()
@@ -201,7 +202,8 @@ fn scenarios_of_variables(line: &str, is_container: bool) -> Vec<&'static str> {
     found
 }
 
-/// The scenarios about a mask of plain numbers: that of the words beside it, and those of any launcher.
+/// Returns the scenarios about a mask of plain numbers: the scenario for the words next to it, and those for any
+/// launcher.
 fn scenarios_of_plain_mask(line: &str) -> impl Iterator<Item = &'static str> {
     let lower = line.to_lowercase();
     let mut entries = FILE.beside.iter();
@@ -214,7 +216,7 @@ fn contains_any(line: &str, words: &[&str]) -> bool {
     words.iter().any(|word| line.contains(word))
 }
 
-/// Whether a line begins as a command: a program, `export`, `env`, or assignments before a program.
+/// Returns `true` if a line begins like a command: a program, `export`, `env`, or assignments before a program.
 fn is_command(words: &[&str]) -> bool {
     let program = words
         .iter()
@@ -232,7 +234,7 @@ fn is_command(words: &[&str]) -> bool {
             .any(|known| known == program)
 }
 
-/// A line in which what is quoted has no whitespace.
+/// Returns the line with `_` in place of whitespace inside quotes.
 fn quotes_joined(line: &str) -> String {
     let mut quote = None;
     let letters = line.chars().map(|letter| {
@@ -257,7 +259,7 @@ fn is_container(words: &[&str]) -> bool {
         && words.contains(&"run")
 }
 
-/// Whether a word is `NAME=value` of a shell.
+/// Returns `true` if a word is a shell assignment `NAME=value`.
 fn is_assignment(word: &str) -> bool {
     word.split_once('=').is_some_and(|(name, _)| {
         !name.is_empty()

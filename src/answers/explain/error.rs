@@ -13,14 +13,14 @@ use super::term::Term;
 const SHORTEST: usize = 3;
 /// A smaller number before the word error is an amount: `2 errors`.
 const LEAST_BEFORE_ERROR: u32 = 100;
-/// So many words before the number say whether it belongs to something else.
+/// Number of words before a number that are checked for another owner of it.
 const REACH: usize = 3;
-/// So many GPUs a machine may have.
+/// Maximum number of GPUs that a machine is assumed to have.
 const MOST_GPUS: u32 = 16;
-/// Between a word and its number stand at most so many marks: `error code="(`.
+/// Maximum number of marks between a word and its number: `error code="(`.
 const MOST_MARKS: usize = 4;
 
-/// The suffix of a file's name has at most so many characters: behind one stands a line, and no code.
+/// Maximum length of a file name suffix in characters. The number after a file name is a line number, and not a code.
 const LONGEST_SUFFIX: usize = 4;
 
 /// NVML's own numbers, which mean something else than CUDA's, as the messages that they stand for.
@@ -43,8 +43,8 @@ enum LinePart {
     Mark(char),
 }
 
-/// The errors and NVML messages whose codes a text has, by their ids, in the order in which they stand there. A number
-/// that libcudart has used for two errors stands for both, today's first.
+/// Returns the errors and NVML messages whose codes a text contains, by their ids, in the order of the text. A number
+/// that libcudart has used for two errors yields both, the current one first.
 pub(super) fn find_error_codes(text: &str) -> Vec<String> {
     let is_short = text.split_whitespace().count() <= SHORTEST;
     let mut found: Vec<String> = Vec::new();
@@ -63,7 +63,7 @@ pub(super) fn number(id: &str) -> Option<u32> {
     id.strip_prefix("error/")?.parse().ok()
 }
 
-/// The ids of a line's codes. A name decides what its number means.
+/// Returns the ids of the codes in a line. If the line has a C name, its numbers are ignored.
 pub(super) fn codes_in_line(line: &str, is_about_cuda: bool) -> Vec<String> {
     let parts = parts(line);
     let mut found: Vec<String> = names(line).collect();
@@ -130,7 +130,7 @@ pub(super) fn term_of_name(name: &str) -> Option<Term> {
     by_name(name).map(Term::error)
 }
 
-/// What a number means: an error of CUDA, or one of NVML where a function of NVML returned it.
+/// Returns the errors with a number: CUDA errors, or an NVML error if an NVML function returned it.
 fn ids_for_number(number: u32, before: &[LinePart]) -> Vec<String> {
     if words_of(before).any(|word| word.starts_with("nvml")) {
         let known = NVML.iter().find(|(code, _)| *code == number);
@@ -168,9 +168,9 @@ struct NumberContext<'p> {
     /// The marks before the number.
     marks: &'p [LinePart],
     after: &'p [LinePart],
-    /// Whether nothing or a mark follows.
+    /// `true` if the number is followed by nothing or by a mark.
     ends: bool,
-    /// Whether a mark before the number binds it.
+    /// `true` if a mark before the number binds it.
     is_marked: bool,
 }
 
@@ -243,7 +243,7 @@ impl NumberContext<'_> {
     }
 }
 
-/// Whether what stands around a number makes it a code.
+/// Returns `true` if the words and marks around a number make it a code.
 fn is_bound(before: &[LinePart], number: u32, after: &[LinePart]) -> bool {
     if is_counted(after) || belongs_to_another(before) {
         return false;
@@ -276,7 +276,8 @@ fn is_bound(before: &[LinePart], number: u32, after: &[LinePart]) -> bool {
     around.follows_error()
 }
 
-/// Whether a number behind the word error is CUDA's though the line does not name CUDA: no other program has it.
+/// Returns `true` if a number after the word `error` belongs to CUDA although the line does not name CUDA: no other
+/// program uses it.
 fn is_told_apart(before: &[LinePart], number: u32) -> bool {
     let mut back = words_of(before).rev();
     let last = back.next().unwrap_or_default();
@@ -288,7 +289,7 @@ fn is_told_apart(before: &[LinePart], number: u32) -> bool {
         && known_errors().iter().any(|known| known.code == number)
 }
 
-/// Whether a CUDA call stands before `=`, `:` or `->` and the number: `cuInit(0) = 3`.
+/// Returns `true` if a CUDA call precedes `=`, `:` or `->` and the number: `cuInit(0) = 3`.
 fn is_result_of_a_call(before: &[LinePart]) -> bool {
     let mut rest = before.iter().rev().peekable();
     let mut has_sign = false;
@@ -326,7 +327,7 @@ fn is_among(words: &str, word: &str) -> bool {
     words.split_whitespace().any(|known| known == word)
 }
 
-/// Whether a number counts or measures what follows it, or is one of several.
+/// Returns `true` if a number counts or measures the next word, or is one of several.
 fn is_counted(after: &[LinePart]) -> bool {
     match after {
         [LinePart::Mark('%' | '-'), ..] => true,
@@ -347,7 +348,7 @@ const COUNTED: &str = "gpus gpu devices cards times workers nodes ranks processe
     seconds ms us min minutes h hours days kb mb gb tb kib mib gib bytes of out x parts batches requests \
     cores containers instances errors or";
 
-/// Whether after a number the sentence goes on about where or when, so that the number is a whole part of it.
+/// Returns `true` if a place or a time follows the number, so that the number is a complete part of the sentence.
 fn is_followed_by_more(after: &[LinePart]) -> bool {
     let [LinePart::Word(word), ..] = after else {
         return true;
@@ -358,8 +359,8 @@ fn is_followed_by_more(after: &[LinePart]) -> bool {
 const GOES_ON: &str = "on in when while after at from during for inside and but as if under by then is was means meaning not \
     only since because within with until returned occurred happened here again even although that";
 
-/// Whether one of the words before a number says that it belongs to something else: an exit code, a line, another
-/// library.
+/// Returns `true` if one of the words before a number shows that it belongs to something else: an exit code, a line,
+/// another library.
 fn belongs_to_another(before: &[LinePart]) -> bool {
     let libraries = [
         "cublas", "cudnn", "cufft", "nccl", "cusolver", "cusparse", "hip",
@@ -372,10 +373,10 @@ fn belongs_to_another(before: &[LinePart]) -> bool {
 const OTHERS: &str = "exit exited exits http https signal xid errno rocm opencl vulkan opengl gl subprocess make nvcc gcc \
     cmake ninja pip returncode curl apt dkms installer rpc";
 
-/// What is numbered: `torch 200 error` is about a version.
+/// Words whose numbers are not codes: `torch 200 error` is about a version.
 const NUMBERED: &str = "version driver cuda torch pytorch tensorflow python gpu device rank line step epoch port page node";
 
-/// Whether the number after this word is likely a status.
+/// Returns `true` if the number after this word is likely a status.
 fn names_an_error(word: &str) -> bool {
     let words = [
         "err", "error", "failure", "failed", "fails", "fail", "returned", "returns", "return",
@@ -387,7 +388,7 @@ fn names_an_error(word: &str) -> bool {
         || word.ends_with("_err")
 }
 
-/// Whether a line names CUDA, its libraries or a GPU.
+/// Returns `true` if a line names CUDA, its libraries or a GPU.
 pub(super) fn is_about_cuda(line: &str) -> bool {
     let lower = line.to_lowercase();
     let is_named = ["cuda", "cuinit", "nvml", "nvidia", "gpu", "cupy", "numba"]
@@ -439,7 +440,7 @@ fn is_of_word(letter: char) -> bool {
     letter.is_alphanumeric() || letter == '_'
 }
 
-/// What a part of a line is. The end of a name with points says what it is: `cuInit` of `cydriver.cuInit`.
+/// Classifies a part of a line. The last part of a dotted name decides: `cuInit` in `cydriver.cuInit`.
 fn classify_part(part: &str) -> Option<LinePart> {
     let end = part.rsplit('.').next().filter(|end| !end.is_empty())?;
     let is_file =

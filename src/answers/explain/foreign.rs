@@ -1,10 +1,10 @@
-//! Accelerators that are not NVIDIA's: what is said of them is none of this program's business.
+//! Accelerators other than NVIDIA's. This program does not answer texts about them.
 
 use std::sync::LazyLock;
 
 use serde::Deserialize;
 
-/// What is known of them, from `scenarios/platforms.toml`.
+/// Other platforms, from `scenarios/platforms.toml`.
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct PlatformFile {
@@ -14,13 +14,13 @@ struct PlatformFile {
     platform: Vec<Platform>,
 }
 
-/// A platform, and the words by which a text names it.
+/// A platform, and the words that identify it in a text.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Platform {
     name: String,
     words: Vec<String>,
-    /// Whether what is built for it keeps CUDA's names.
+    /// `true` if software built for the platform keeps CUDA's names.
     #[serde(default)]
     keeps_cuda_names: bool,
 }

@@ -1,8 +1,8 @@
-//! Messages in a text: what CUDA, NVML and frameworks print of an error.
+//! Messages in a text: error messages of CUDA, NVML and frameworks.
 //!
-//! The longest message that a line has whole is the one that was said: `operation not supported on global/shared address
-//! space` is not `operation not supported`. A code in the same line decides what its words mean. A `*` inside a message
-//! stands for any characters of one word, such as a number or a name.
+//! The longest message that a line contains completely is the match: `operation not supported on global/shared address
+//! space` is not `operation not supported`. A code in the same line takes precedence over the words. A `*` inside a
+//! message stands for any characters of one word, such as a number or a name.
 
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
@@ -14,7 +14,7 @@ use super::error::{self, codes_in_line, is_about_cuda};
 use super::term::Term;
 use super::xid::all_xids;
 
-/// Other programs say a message of so few words too: CUDA must be named beside it.
+/// Maximum number of words of a short message. Other programs print such messages too, so the line must also name CUDA.
 const SHORT: usize = 2;
 
 /// Longer ones that other programs say too.
@@ -29,20 +29,20 @@ const COMMON: [&str; 5] = [
 /// Words that name what needs CUDA where the line does not name CUDA.
 const OF_CUDA: [&str; 4] = ["torch", "cudnn", "geforce", "quadro"];
 
-/// A `*` stands for at most so many characters.
+/// Maximum number of characters that a `*` matches.
 const LONGEST_GAP: usize = 40;
 
-/// What a message stands for.
+/// The answers that a message stands for.
 struct Message {
     /// The ids of an error, of an advice, of scenarios or of a symptom; the best first.
     ids: Vec<String>,
-    /// Whether other programs say it too.
+    /// `true` if other programs print it too.
     is_common: bool,
-    /// What stands behind each `*`.
+    /// Parts of the message after each `*`.
     rest: Vec<String>,
 }
 
-/// A message in a line.
+/// A match of a message within a line.
 struct Found<'a> {
     start: usize,
     end: usize,
@@ -58,7 +58,7 @@ impl Message {
 }
 
 impl Found<'_> {
-    /// Whether another message has all of this one, and more.
+    /// Returns `true` if another match contains all of this one, and more.
     fn is_part_of(&self, other: &Found<'_>) -> bool {
         other.length > self.length && other.start <= self.start && self.end <= other.end
     }
@@ -135,8 +135,8 @@ pub(super) fn find_messages(text: &str) -> Vec<String> {
     found.into_iter().map(|(_, id)| id).collect()
 }
 
-/// All errors that a text says, by code or by message: codes first, because a number is more exact than words. Where
-/// libcudart has used a number for two errors, the message beside it tells which it is.
+/// Returns all errors in a text, by code or by message: codes first, because a number is more exact than words. If
+/// libcudart has used a number for two errors, the message next to it decides.
 pub(super) fn said(text: &str) -> Vec<String> {
     let told: Vec<String> = find_messages(text);
     let mut found = error::find_error_codes(text);
@@ -156,7 +156,7 @@ pub(super) fn said(text: &str) -> Vec<String> {
     found
 }
 
-/// The errors that the messages of an advice name: it says more of them than they say.
+/// Returns the errors in the messages of an advice. The advice is more specific than they are.
 fn codes_in_messages_of(id: &str) -> impl Iterator<Item = String> {
     let about = match error::number(id) {
         None => advice_about(id),
@@ -174,7 +174,7 @@ fn is_harmless(id: &str) -> bool {
     advice_about(id).is_some_and(|advice| advice.harmless)
 }
 
-/// Whether the number of an error was once that of another one, which was told.
+/// Returns `true` if the number of an error was once used for another error whose message the text contains.
 fn is_ambiguous(id: &str, told: &[String]) -> bool {
     let codes = error::number(id).map(error::by_number).unwrap_or_default();
     codes
@@ -243,13 +243,14 @@ fn messages_in_line(line: &str, is_about_cuda: bool) -> Vec<(usize, String)> {
         .collect()
 }
 
-/// Whether what begins here was printed: no word stands directly before it, as in `dies with out of memory`.
+/// Returns `true` if the text from here on was printed by a program: no word directly precedes it, as in `dies with out
+/// of memory`.
 fn is_printed(line: &str, start: usize) -> bool {
     line.get(..start)
         .is_some_and(|before| !before.trim_end().ends_with(char::is_alphanumeric))
 }
 
-/// Where a part of a message ends that stands behind a gap.
+/// Returns the end of a message part that follows a gap.
 fn end_behind_a_gap(line: &str, from: usize, part: &str) -> Option<usize> {
     let word = line.get(from..)?.split(char::is_whitespace).next()?;
     let gaps = word
@@ -283,7 +284,7 @@ fn without_versions(text: &str) -> String {
     })
 }
 
-/// Whether a match is no part of a longer word.
+/// Returns `true` if a match is not part of a longer word.
 fn is_whole(line: &str, start: usize, end: usize) -> bool {
     let is_of_word = |letter: char| letter.is_ascii_alphanumeric();
     let (before, inside, after) = (line.get(..start), line.get(start..end), line.get(end..));

@@ -83,13 +83,14 @@ pub(super) fn find_function<'k>(text: &str, known: &'k Known) -> Vec<&'k KnownEn
     lines.chain(calls).take(MOST_BESIDE).collect()
 }
 
-/// Whether a measured function is the one that is called. `len` and `list` are Python's own, whatever was measured.
+/// Returns `true` if a measured function is the called one. `len` and `list` are Python's own functions and never
+/// match.
 fn is_function(measured: &str, called: &str) -> bool {
     let is_of_package = called.contains(['.', '_']) || called.contains(char::is_uppercase);
     is_of_package && (measured == called || measured.strip_prefix("torch.") == Some(called))
 }
 
-/// Whether a text has the form of a module's name.
+/// Returns `true` if a text looks like a module name.
 fn is_module_name(text: &str) -> bool {
     !text.is_empty()
         && text
@@ -97,7 +98,7 @@ fn is_module_name(text: &str) -> bool {
             .all(|byte| byte.is_ascii_alphanumeric() || b"._".contains(&byte))
 }
 
-/// What an import brings, without the name that it gets.
+/// Returns the name that an import imports, without its alias.
 fn imported_name(part: &str) -> String {
     part.split(" as ")
         .next()
@@ -144,7 +145,7 @@ pub(super) fn find_import(text: &str) -> Option<(&str, Vec<String>)> {
     Some((statement, modules))
 }
 
-/// What is asked, without `python -c` and quotes.
+/// Returns the statement in a query, without `python -c` and quotes.
 fn statement_in(text: &str) -> &str {
     let text = text.trim();
     let command = ["python -c ", "python3 -c "]
@@ -179,7 +180,7 @@ static CODES: LazyLock<HashMap<String, &'static PythonLine>> = LazyLock::new(|| 
     codes
 });
 
-/// Code without blanks and ends of lines, and with one kind of quotes.
+/// Returns code without spaces and line breaks, and with uniform quotes.
 fn strip_blanks(code: &str) -> String {
     code.replace('"', "'")
         .chars()
@@ -217,8 +218,8 @@ fn called_function(statement: &str) -> Option<&str> {
         .then_some(function)
 }
 
-/// The names that a text may mean: as it was typed, as what an import brings, with and without `torch.`, and the variable
-/// that is set or misspelt.
+/// Returns the names that a text may stand for: the text itself, the names it imports, with and without `torch.`, and
+/// the variable that it sets or misspells.
 fn possible_names(text: &str, statement: &str) -> Vec<String> {
     let words: Vec<&str> = text.split_whitespace().collect();
     let whole = words.join(" ");
@@ -277,7 +278,8 @@ fn possible_names(text: &str, statement: &str) -> Vec<String> {
     found
 }
 
-/// The variables, lines and calls that a text has among other words: what is known of them may help, and is no answer.
+/// Returns the variables, lines and calls that a text contains among other words. Entries about them may help, but they
+/// do not count as answers.
 pub(super) fn find_names_within<'k>(query: &Query, known: &'k Known) -> Vec<&'k KnownEntry> {
     let terms = query.terms.iter().filter(|term| term.is_name);
     let mut names: BTreeSet<String> = terms.map(|term| term.text.clone()).collect();

@@ -1,6 +1,6 @@
-//! The texts of known answers that are nearest to a query: what people wrote in threads, and the program's own questions
-//! and errors. `scenarios/texts.json` has the words of threads and errors without their order, and the file beside each
-//! question has those of the question. `cargo xtask bless` makes both.
+//! The texts with known answers that are most similar to a query: texts from threads, and the program's own questions
+//! and errors. `scenarios/texts.json` contains the words of threads and errors without their order. The file next to
+//! each scenario contains the words of its question. `cargo xtask bless` generates both.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
@@ -12,15 +12,15 @@ use super::query::Query;
 use super::term::Term;
 use crate::known::{Known, KnownKind, KnownScenario};
 
-/// What the answers of a text count, the best first; all others count as the last.
+/// Weights of the votes for the answers of a text, the best first; [`LAST_VOTES`] for all others.
 const RANK_VOTES: [f64; 3] = [1.0, 0.7, 0.5];
 const LAST_VOTES: f64 = 0.4;
-/// What two words that stand beside each other weigh; a word weighs 1.
+/// Weight of two adjacent words; a single word has the weight 1.
 const PAIR: f64 = 0.7;
-/// What the program says, and what was typed from memory, says so little about whether something else is meant: people
-/// in threads write otherwise.
+/// Weight of the program's own texts, and of texts typed from memory, when deciding whether a query is about something
+/// else: the texts of threads have a different style.
 const OWN_SHARE: f64 = 0.42;
-/// Of a text so little is like all others that nothing is said of it.
+/// Similarity so low that nothing follows from it. It pulls the share of such a query toward 0.
 const HARDLY_LIKE: f64 = 0.023;
 /// Two words stand for a pair behind this mark.
 const PAIR_MARK: char = '|';
@@ -29,7 +29,7 @@ const SHORTEST_NEAR: usize = 6;
 /// From this length on, two letters may be wrong instead of one.
 const FAR_FROM: usize = 9;
 
-/// What comes with the program. What cannot be read is not looked up, which a test excludes.
+/// The built-in texts. Texts that cannot be parsed are left out; a test rules that out.
 static RANKING: LazyLock<Ranking<'static>> = LazyLock::new(|| {
     let stored = StoredTexts::parse(cuda_pitfalls_scenarios::TEXTS).unwrap_or_default();
     let mut questions = Vec::new();
@@ -78,7 +78,7 @@ impl QuestionTexts {
     }
 }
 
-/// A text whose answers are known; one about something else has none.
+/// A text with known answers; without answers if it is about something else.
 #[derive(Clone, Debug)]
 pub struct LabelledText {
     terms: BTreeSet<String>,
@@ -87,8 +87,8 @@ pub struct LabelledText {
 }
 
 impl LabelledText {
-    /// A text with the ids of its answers, the best first. Its `source` is its thread; one that was typed from memory
-    /// has none.
+    /// Returns a text with the ids of its answers, the best first. `source` is the address of its thread, or anything
+    /// else for a text typed from memory.
     pub fn new(source: &str, text: &str, answers: Vec<String>) -> LabelledText {
         LabelledText {
             terms: query_keys(&Query::parse(text)),
@@ -98,8 +98,8 @@ impl LabelledText {
     }
 }
 
-/// The texts of threads, errors, messages and symptoms as `scenarios/texts.json` has them. Lists of indices are texts that are read when they are asked
-/// for: most are not.
+/// The texts of threads, errors, messages and symptoms in the format of `scenarios/texts.json`. Lists of indices are
+/// stored as strings and parsed on demand, because most of them are never needed.
 #[derive(Default, Deserialize)]
 pub struct StoredTexts<'t> {
     /// The index of the first text that is of no thread, behind those that are.
@@ -122,23 +122,23 @@ impl<'t> StoredTexts<'t> {
     }
 }
 
-/// All texts as they are looked up: those of the file, and behind them those of questions.
+/// All searchable texts: first those of the file, then those of questions.
 pub struct Ranking<'t> {
     stored: StoredTexts<'t>,
     /// The scenario of each text of a question.
     questions: Vec<String>,
     /// The terms of questions, with the indices of their texts.
     question_terms: BTreeMap<String, Vec<usize>>,
-    /// What the terms of each text weigh together.
+    /// Total weight of the terms of each text.
     weights: Vec<f64>,
 }
 
-/// What the nearest texts say of a query.
+/// Result of comparing a query with all texts.
 #[derive(Debug, Default)]
 pub(super) struct NearestTexts<'t> {
     /// The answers with their votes.
     pub(super) votes: BTreeMap<&'t str, f64>,
-    /// Whether the near texts are those with answers: from -1, where all are about something else, to 1.
+    /// Share of the similar texts that have answers: from -1, if all are about something else, to 1.
     pub(super) share: f64,
 }
 
@@ -165,7 +165,7 @@ fn key(term: &Term) -> String {
     }
 }
 
-/// The square of what a term weighs that so many of all texts have.
+/// Returns the square of the weight of a term that `with` of `all` texts contain.
 fn term_weight(key: &str, with: usize, all: usize) -> f64 {
     let (all, with) = (all as f64, with as f64);
     let rarity = (1.0 + (all - with + 0.5) / (with + 0.5)).ln();
@@ -177,7 +177,7 @@ fn term_weight(key: &str, with: usize, all: usize) -> f64 {
     .powi(2)
 }
 
-/// Whether a term that so many texts have says something. A pair that only one text has does not.
+/// Returns `true` if a term that this number of texts contain is significant. A pair of words in a single text is not.
 fn is_known_term(key: &str, texts: usize) -> bool {
     texts > 1 || !key.starts_with(PAIR_MARK)
 }
@@ -213,7 +213,7 @@ pub fn make_stored_texts<'t>(texts: impl IntoIterator<Item = &'t LabelledText>) 
 }
 
 impl Ranking<'static> {
-    /// What comes with the program.
+    /// Returns the ranking of the built-in texts.
     pub fn embedded() -> &'static Ranking<'static> {
         &RANKING
     }
@@ -247,7 +247,7 @@ impl<'t> Ranking<'t> {
         self.stored.texts.len() + self.questions.len()
     }
 
-    /// What the terms of each text weigh together.
+    /// Returns the total weight of the terms of each text.
     fn text_weights(&self) -> Vec<f64> {
         let mut squares = vec![0.0; self.text_count()];
         let mut add_term = |key: &str, texts: &[usize]| {
@@ -285,7 +285,8 @@ impl<'t> Ranking<'t> {
         question.map(String::as_str).into_iter().collect()
     }
 
-    /// What all texts answer together: each votes by the square of how near it is, and by the rank of its answers.
+    /// Returns the votes of all texts: each votes with the square of its similarity, weighted by the rank of its
+    /// answers.
     pub(super) fn nearest_texts(&self, query: &Query) -> NearestTexts<'_> {
         let mut votes: BTreeMap<&str, f64> = BTreeMap::new();
         let (mut inside, mut outside) = (0.0, 0.0);
@@ -315,7 +316,7 @@ impl<'t> Ranking<'t> {
         }
     }
 
-    /// How near each text is: the cosine of the angle between its weighed terms and those of the query.
+    /// Returns the similarity of each text: the cosine of the angle between its weighted terms and those of the query.
     fn text_nearness(&self, query: &Query) -> Vec<f64> {
         let (mut shared, mut whole) = (vec![0.0; self.text_count()], 0.0);
         for key in query_keys(query) {
@@ -340,7 +341,8 @@ impl<'t> Ranking<'t> {
         shared
     }
 
-    /// The texts that have a term, or the one that is spelt nearly so. None for a pair that only one text has.
+    /// Returns the texts that contain a term, or the term with the most similar spelling. Returns none for a pair of
+    /// words in a single text.
     fn texts_with(&self, key: &str) -> Vec<usize> {
         let texts = self.texts_with_exactly(key);
         if !is_known_term(key, texts.len()) {

@@ -1,4 +1,4 @@
-//! What was typed or pasted, as terms.
+//! Typed or pasted text, as terms.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,38 +11,38 @@ use crate::visibility::misspelled_names;
 use cuda_pitfalls_core::scenario::environment::meant_by;
 use cuda_pitfalls_core::scenario::framework::{Framework, frameworks};
 
-/// Of a log only so many lines are read: those about an error first.
+/// Maximum number of lines of a log that are read. Lines about an error are read first.
 const MOST_LINES: usize = 400;
 /// A line longer than this is cut.
 const MOST_LETTERS: usize = 2000;
 
-/// What was asked.
+/// A query.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Query {
-    /// The words that are looked up, in the order in which they came, as a person reads them.
+    /// The words to look up, in their original order and readable.
     pub words: String,
     /// The text as it was typed or pasted, where it is short: it may be the name of something, or code that was measured.
     pub(super) line: String,
-    /// Whether they were picked out of something pasted: what is not known of it speaks against nothing.
+    /// `true` if the words come from pasted text: unknown words in it are not evidence against an answer.
     pub is_pasted: bool,
     /// The frameworks that are named, as scenarios tag them.
     pub frameworks: Vec<&'static str>,
-    /// Whether Python is spoken.
+    /// `true` if the text is about Python.
     pub is_python: bool,
-    /// Whether a function of CUDA or of C is named, and no framework.
+    /// `true` if the text names a CUDA or C function, and no framework.
     pub is_c: bool,
     /// The accelerator that the text is about, where that is not NVIDIA's.
     pub platform: Option<&'static str>,
-    /// The terms of what was said.
+    /// Terms of the prose.
     pub(super) terms: BTreeSet<Term>,
-    /// The terms of lines of code beside it.
+    /// Terms of the lines of code in the text.
     pub(super) code: BTreeSet<Term>,
     pub(super) pairs: BTreeSet<(String, String)>,
-    /// Variables that nothing is known to read, each with the one that it is spelt nearly as.
+    /// Variables that no known program reads, each with the known variable of the most similar spelling.
     pub misspelt: BTreeMap<String, String>,
-    /// The errors and messages that were said, by their ids; the best first.
+    /// Errors and messages in the text, by their ids; the best first.
     pub(super) errors: Vec<String>,
-    /// What was said, without code and places.
+    /// The prose without code and places.
     pub(super) said: String,
 }
 
@@ -61,7 +61,7 @@ impl Query {
         }
     }
 
-    /// A traceback, a log or an error message: of it only what matters is looked up, no paths, addresses and times.
+    /// Parses a traceback, a log or an error message. Only the relevant words are kept: no paths, addresses and times.
     pub fn parse_pasted(text: &str) -> Query {
         let line = if text.len() <= MOST_LETTERS {
             text.trim()
@@ -166,7 +166,7 @@ impl Query {
         query
     }
 
-    /// Whether something of CUDA, of its tools or of a framework on it is named.
+    /// Returns `true` if the text names something that belongs to CUDA, its tools or a framework based on it.
     pub(super) fn is_about_cuda(&self) -> bool {
         let lower = self.said.to_lowercase();
         let has_name = [
@@ -177,7 +177,7 @@ impl Query {
     }
 }
 
-/// Whether a line only says where something is: of it no word is about what happened.
+/// Returns `true` if a line contains only a place: none of its words is about the event.
 fn is_place(line: &str) -> bool {
     let line = line.trim_start();
     line.starts_with("File \"")
@@ -209,7 +209,7 @@ fn is_message(line: &str) -> bool {
         .any(|word| lower.contains(word))
 }
 
-/// Whether a line is of a program: it is indented, as tracebacks show lines.
+/// Returns `true` if a line is code: it is indented, as in tracebacks.
 fn is_code(line: &str) -> bool {
     line.starts_with("    ") && (line.contains('(') || line.contains('='))
 }

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeSet;
 
-/// A part of a text that can be looked up.
+/// A searchable part of a text.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Term {
     /// In lower case.
     pub(super) text: String,
-    /// Whether it is the exact name of a call, a variable, a status or a Python function, or an error.
+    /// `true` if it is the exact name of a call, a variable, a status or a Python function, or an error.
     pub(super) is_name: bool,
 }
 
@@ -65,7 +65,7 @@ pub(super) fn split_pieces(text: &str) -> Vec<String> {
     pieces
 }
 
-/// The words that stand beside each other, without the names between them.
+/// Returns the pairs of adjacent words, ignoring the names between them.
 pub(super) fn neighboring_words(terms: &[Term]) -> BTreeSet<(String, String)> {
     let words: Vec<&Term> = terms.iter().filter(|term| !term.is_name).collect();
     let neighbours = words.iter().zip(words.iter().skip(1));

@@ -1,4 +1,4 @@
-//! What is found for words of each kind, among what comes with the program.
+//! Look-ups of texts of each type in the built-in knowledge.
 
 use super::*;
 
@@ -81,8 +81,8 @@ fn every_name_in_its_usual_spellings_answers_with_its_own_entry_first() {
     }
 }
 
-/// What the program says of something leads back to it: every measured line by its name and its code, every question,
-/// every title of a symptom, every name of an error and every message.
+/// Tests that the program's own texts lead back to their subject: every measured line by its name and its code, every
+/// question, every title of a symptom, every name of an error and every message.
 #[test]
 fn verbatim_text_finds_its_own_entry_first() {
     let known = Known::embedded();
@@ -231,8 +231,8 @@ fn spellings_of(entry: &KnownEntry) -> impl Iterator<Item = (&KnownEntry, &Strin
         .flat_map(move |name| spelt(name).map(move |spelt| (entry, name, spelt)))
 }
 
-/// What people write for a name: a call with its brackets or in other letters, an import in another form, a name of
-/// PyTorch without its package.
+/// Returns the usual spellings of a name: a call with parentheses or in other capitals, an import in another form, a
+/// PyTorch name without its package.
 fn usual_spellings(kind: KnownKind, name: &str) -> Vec<String> {
     let is_path = |text: &str| {
         text.bytes()

@@ -1,5 +1,5 @@
-//! Text as terms: words in their plain form, exact names, and what stands for a GPU or an error. The same is done to
-//! texts with known answers and to what a person types, so that the two meet.
+//! Text as terms: words in their plain form, exact names, and placeholders for a GPU or an error. Texts with known
+//! answers and queries are treated the same way, so that they match.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
@@ -38,13 +38,13 @@ static MEANINGS: LazyLock<Meanings> = LazyLock::new(|| parse_meanings(&LISTS.syn
 /// Phrases by the stems of their words, each with its meaning, below the first of these stems.
 type Meanings = BTreeMap<String, Vec<(Vec<String>, String)>>;
 
-/// Cyrillic letters and what comes behind them: no letters of Latin or Greek.
+/// First character of Cyrillic and the scripts after it: such characters are neither Latin nor Greek.
 const FIRST_OF_OTHER_SCRIPTS: u32 = 0x400;
 
 /// A longer list of numbers is a table, not a mask.
 const LONGEST_LIST: usize = 12;
 
-/// The terms of lines of code, in which no error is said.
+/// Returns the terms of lines of code, without looking for errors in them.
 pub(super) fn terms_of_code(text: &str) -> Vec<Term> {
     terms_with(text, Vec::new())
 }
@@ -140,7 +140,8 @@ fn in_english(text: &str) -> String {
     text.replace(is_foreign, " ")
 }
 
-/// Words in their plain form, with words and phrases of one meaning as one. What says nothing is left out.
+/// Returns words in their plain form. Words and phrases with the same meaning become the same term. Words without
+/// meaning are left out.
 fn meaning_terms(stems: &[String]) -> Vec<Term> {
     let mut found = Vec::new();
     let mut place = 0;

@@ -14,7 +14,7 @@ pub struct Xid {
     pub code: u32,
     /// The name in the driver's header.
     pub name: String,
-    /// What it means; empty if the driver does not print it.
+    /// Meaning of the Xid; empty if the driver does not print it.
     pub means: String,
     first: FirstStep,
     /// The message that has causes.
@@ -22,7 +22,7 @@ pub struct Xid {
     pub(super) advice: Option<String>,
 }
 
-/// What NVIDIA's catalog recommends at once.
+/// Immediate action that NVIDIA's catalog recommends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum FirstStep {
@@ -102,12 +102,12 @@ impl Xid {
         format!("xid/{}", self.code)
     }
 
-    /// Whether today's drivers print it.
+    /// Returns `true` if current drivers print it.
     pub fn is_printed(&self) -> bool {
         self.first != FirstStep::Unused
     }
 
-    /// What it means, in a sentence.
+    /// Returns its meaning in a sentence.
     pub fn sentence(&self) -> String {
         let Xid {
             code, name, means, ..

@@ -1,4 +1,4 @@
-//! What a call of C is given, and where it writes.
+//! The arguments of a C call, and the places that it writes to.
 
 use cuda_pitfalls_calls::{FieldType, InputStruct, Layout, Output, Param, ParamKind};
 
@@ -7,7 +7,7 @@ use super::language::{Language, WIDE};
 use super::program::{Argument, ExportStep, Number, safe_identifier};
 use super::writer::CaseText;
 
-/// What a step wrote and can be asked about.
+/// An output of a step that can be compared.
 pub(super) struct Written {
     pub(super) key: String,
     /// Its value, once the call has succeeded.
@@ -127,7 +127,7 @@ impl CaseText<'_> {
         address_text(&name, own, c_type)
     }
 
-    /// Declares a struct of which one number is given, and returns what is passed for it.
+    /// Declares a struct with one given number, and returns the argument to pass for it.
     pub(super) fn struct_argument(
         &mut self,
         param: &Param,

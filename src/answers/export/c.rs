@@ -1,8 +1,9 @@
-//! A reproducer in C: the calls as a person would write them, and what is asked between them.
+//! A reproducer in C: the calls in the usual style, and the checks between them.
 //!
-//! It declares what it calls and looks it up in the libraries, which it opens by their names: so it compiles where
-//! there is no CUDA at all, uses the libcudart that is there, and calls exactly the functions that it names. A header
-//! renames some from version to version (`cuCtxCreate` is `cuCtxCreate_v2` in one, `cuCtxCreate_v4` in another).
+//! The program declares the functions that it calls and looks them up in the libraries, which it opens by their names.
+//! So it compiles without CUDA, uses the installed libcudart, and calls exactly the functions that it names. A header
+//! renames some functions from version to version (`cuCtxCreate` is `cuCtxCreate_v2` in one, `cuCtxCreate_v4` in
+//! another).
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -44,7 +45,7 @@ const INCLUDES: [(&str, &str); 11] = [
     ("sys/wait", "waitpid("),
     ("unistd", "usleep( fork( getpid("),
 ];
-/// Functions that stand in a file if something in it uses them.
+/// Functions that a file contains if it uses them.
 const HELPERS: &str = include_str!("helpers.c");
 
 pub(super) fn file(program: &Reproducer<'_>) -> Result<String, ExportError> {
@@ -202,7 +203,7 @@ fn function_entry(call: &Call) -> String {
     format!("F({result}, {}, ({}))", call.name, types.join(", "))
 }
 
-/// Whether the parameter is declared as `void *`: a pointer to a struct, a UUID or a fixed value.
+/// Returns `true` if the parameter is declared as `void *`: a pointer to a struct, a UUID or a fixed value.
 fn is_raw(param: &Param) -> bool {
     let is_pointer = param.c_type.contains('*');
     is_pointer
@@ -214,7 +215,7 @@ fn is_raw(param: &Param) -> bool {
         )
 }
 
-/// What stands for the pointee of an opaque pointer or the value of a C type.
+/// Returns the type that replaces the pointee of an opaque pointer or the value of a C type.
 fn declared_type(base: &str, param: &Param, is_pointer: bool) -> String {
     let c_type = match param.kind {
         _ if !is_pointer && param.c_type.contains("enum ") => "int",
@@ -235,12 +236,12 @@ fn declared_type(base: &str, param: &Param, is_pointer: bool) -> String {
     c_type.to_string()
 }
 
-/// What opens a libcudart.
+/// Statements that open a libcudart.
 const CUDART: &str = r#"    const char *cudart = getenv("LIBCUDART") ?: "libcudart.so";
     (void)(OPEN(cudart) || OPEN("libcudart.so.13") || OPEN("libcudart.so.12") || OPEN("libcudart.so.11.0"));
 "#;
 
-/// The function that opens the libraries, and makes one case, or each in a process of its own.
+/// Returns the function that opens the libraries, and runs a single case, or all cases in separate processes.
 fn main_function(program: &Reproducer<'_>) -> String {
     let mut out = String::from(
         "\nint main(int count, char **arguments)\n{\n    setvbuf(stdout, NULL, _IONBF, 0);\n",

@@ -1,4 +1,4 @@
-//! The steps of a case in C: what is called, and what is asked about its result.
+//! The steps of a case in C: the call, and the checks of its result.
 
 use cuda_pitfalls_calls::{self as calls, Call, CallLibrary, Returns};
 
@@ -83,7 +83,7 @@ impl CaseText<'_> {
         (format!("{}({})", call.name, passed.join(", ")), written)
     }
 
-    /// Writes what is told of the outputs below a condition, in brackets if it has more than one statement.
+    /// Writes the statements about the outputs below a condition, in braces if there are several.
     fn write_output_block(
         &mut self,
         written: &[Written],
@@ -107,7 +107,7 @@ impl CaseText<'_> {
         Ok(())
     }
 
-    /// Prints the outputs, and asks what is asked about them.
+    /// Prints the outputs, and writes the checks about them.
     fn write_outputs(
         &mut self,
         written: &[Written],
@@ -141,7 +141,7 @@ impl CaseText<'_> {
         shown
     }
 
-    /// Asks every question about this value of the step.
+    /// Writes all checks of this value of the step.
     pub(super) fn ask_value(
         &mut self,
         key: &str,

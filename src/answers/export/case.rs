@@ -1,4 +1,4 @@
-//! A case, step by step: what it does, and what is asked behind it.
+//! A case, step by step: the action, and the checks after it.
 
 use super::condition::state;
 use super::effect::{EffectQuestion, Questions, Since};
@@ -98,7 +98,7 @@ impl CaseText<'_> {
         Ok(())
     }
 
-    /// Asks the questions of a step that are about the state of the driver and about memory.
+    /// Writes the checks of a step that are about the state of the driver and about memory.
     fn expect_rest(&mut self, questions: Questions<'_>) {
         for question in questions {
             if let Some(condition) = state(self.language, self.program, question, &self.before) {
@@ -126,7 +126,7 @@ impl CaseText<'_> {
         Ok(())
     }
 
-    /// Waits for a child that asks so many questions.
+    /// Waits for a child that makes `count` checks.
     fn c_wait(&mut self, child: &str, count: usize) {
         if count == 0 {
             return self.line(&format!("waitpid({child}, NULL, 0);"));

@@ -1,4 +1,4 @@
-//! What must hold for a question, as an expression of a language.
+//! The condition of a check, as an expression of a language.
 
 use cuda_pitfalls_calls::CallLibrary;
 
@@ -8,7 +8,7 @@ use super::language::Language;
 use super::program::Reproducer;
 use cuda_pitfalls_core::scenario::Operand;
 
-/// What a value is that a step wrote.
+/// Type of a value that a step wrote.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum WrittenKind {
     Number,
@@ -66,7 +66,8 @@ fn text_condition(
     Ok(language.form(forms, &[value, sign, &other]))
 }
 
-/// What must hold for a question about the driver's state or memory; none for others. `before` is of before the step.
+/// Returns the condition of a check of the driver's state or memory, or `None` for other checks. `before` is the
+/// variable with the memory before the step.
 pub(super) fn state(
     language: Language,
     program: &Reproducer<'_>,
@@ -114,7 +115,7 @@ fn bound_text(language: Language, bound: GrowthBound) -> String {
     }
 }
 
-/// What memory of a GPU must have grown by.
+/// Returns the condition that the memory of a GPU has grown by the expected amount.
 fn growth_condition(
     language: Language,
     Growth {

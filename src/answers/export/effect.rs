@@ -1,4 +1,4 @@
-//! What is asked of a case: the facts of a scenario's effect, as a program can ask them, and their words.
+//! The checks of a case: the facts of a scenario's effect that a program can check, and the texts about them.
 
 use std::collections::BTreeMap;
 
@@ -75,7 +75,7 @@ pub(super) enum Since {
 pub(super) enum GrowthBound {
     Any,
     These(i64),
-    /// What a driver may take or give back on its own.
+    /// Variation that a driver may cause on its own.
     Noise,
     BelowNoise,
     AboveNoise,
@@ -87,7 +87,7 @@ pub(super) enum GrowthBound {
     Allocation,
 }
 
-/// What memory of one GPU must have grown by.
+/// Expected growth of the memory of one GPU.
 #[derive(Debug, PartialEq)]
 pub(super) struct Growth {
     pub(super) gpu: u32,
@@ -109,7 +109,7 @@ impl EffectQuestion<'_> {
         }
     }
 
-    /// Whether anything is checked if the memory of this many GPUs is read.
+    /// Returns `true` if there is something to check when the memory of this many GPUs is read.
     pub(super) fn is_asked(&self, gpus: u32) -> bool {
         !matches!(
             self,
@@ -117,7 +117,7 @@ impl EffectQuestion<'_> {
         ) || !self.memory_growth(gpus).is_empty()
     }
 
-    /// What it asks of the memory of each GPU, of so many that are read.
+    /// Returns the expected memory growth of each GPU, if the memory of `count` GPUs is read.
     pub(super) fn memory_growth(&self, count: u32) -> Vec<Growth> {
         let (since, gpus, on_these, on_others) = match self {
             EffectQuestion::Memory {
@@ -316,7 +316,7 @@ fn add_questions<'s>(
     add_growth(all, at, Since::Step, &facts.grown_bytes)
 }
 
-/// Refuses what a program of its own cannot see.
+/// Returns an error if a self-contained program cannot observe the facts.
 fn refuse_unseen(check: &Check) -> Result<(), ExportError> {
     // By name, so that a new kind of fact is either asked here or refused.
     let FactSet {
@@ -442,7 +442,7 @@ fn add_growth<'s>(
     Ok(())
 }
 
-/// What memory in use must have grown by to be of one of these classes.
+/// Returns the bounds of memory growth for these classes.
 fn class_bounds(classes: &[Class]) -> Result<(GrowthBound, GrowthBound, String), ExportError> {
     let order = [Class::None, Class::Init, Class::Context, Class::Allocation];
     let has = order.map(|class| classes.contains(&class));
@@ -500,7 +500,8 @@ fn status_words(name: &str) -> String {
     }
 }
 
-/// Of how many GPUs memory is read: of those that a question names or a case needs; none if no question is about it.
+/// Returns the number of GPUs whose memory is read: those that a check names or a case needs; 0 if no check is about
+/// memory.
 pub(super) fn gpus_read(questions: &[EffectQuestion<'_>], needed: u32) -> u32 {
     let about = questions.iter().filter_map(|question| match question {
         EffectQuestion::Contexts { gpus, .. } | EffectQuestion::Memory { gpus, .. } => Some(gpus),

@@ -1,6 +1,6 @@
-//! Why there is no reproducer.
+//! Reason why there is no reproducer.
 
-/// Why a scenario cannot be written as a program of its own, in a sentence.
+/// Reason why a scenario cannot be written as a self-contained program, in a sentence.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct ExportError(pub String);

@@ -55,7 +55,7 @@ impl Reproducer<'_> {
         wrapped.collect()
     }
 
-    /// What is expected, and on which machines.
+    /// Returns the expected result, and the machines that it is expected on.
     fn expected(&self) -> String {
         let each = self
             .instance

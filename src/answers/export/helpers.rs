@@ -1,4 +1,4 @@
-//! Functions that stand in a reproducer if something in it uses them, and filled lines.
+//! Functions that a reproducer contains if it uses them, and filled lines.
 
 /// Joins pieces into lines, as many pieces on a line as fit.
 pub(super) fn fill_lines(pieces: impl Iterator<Item = String>, width: usize, end: &str) -> String {
@@ -24,7 +24,8 @@ pub(super) fn is_used(text: &str, call: &str) -> bool {
     })
 }
 
-/// What a text uses of a file's functions, macros and constants, a function behind this gap. One may use those before.
+/// Returns the functions, macros and constants of a file that a text uses, with `gap` before each function. A helper
+/// may use the helpers before it.
 pub(super) fn used_helpers(file: &str, text: &str, gap: &str) -> String {
     let mut used = String::new();
     for helper in file

@@ -1,5 +1,5 @@
-//! The two languages: how each writes a text, a number of bytes and a variable. What differs in a form alone stands
-//! side by side.
+//! The two languages: how each writes a text, a number of bytes and a variable. If only the form differs, both forms
+//! are next to each other.
 
 use std::fmt::Write;
 
@@ -35,22 +35,22 @@ const TAKEN_IN_C: [&str; 44] = [
     "volatile", "while", "inline", "kill", "fork", "free", "environ", "start", "before", "asked",
     "failed", "index", "used", "status",
 ];
-/// Functions of both languages' files. A variable of Python has the label of a step and the name of a value, so it is no
-/// keyword, but it may be one of these.
+/// Functions in the files of both languages. A Python variable is named after the label of a step and the name of a
+/// value, so it cannot be a keyword, but it may equal one of these.
 const FUNCTIONS: [&str; 4] = ["context_cost", "gpu_count", "uuid_of", "uuid_text"];
 
 impl Language {
-    /// The word by which Markdown knows it.
+    /// Returns the name of the language in Markdown.
     pub fn name(self) -> &'static str {
         self.pick(["c", "python"])
     }
 
-    /// What the name of such a file ends in.
+    /// Returns the suffix of the file name.
     pub fn extension(self) -> &'static str {
         self.pick(["c", "py"])
     }
 
-    /// How a file of this stem is compiled and started, a command a line.
+    /// Returns the commands that compile and start a file with this stem, one command per line.
     pub fn run_commands(self, stem: &str) -> Vec<String> {
         match self {
             Language::C => vec![
@@ -128,7 +128,7 @@ impl Language {
         bytes.to_string()
     }
 
-    /// A text in which UUIDs stand that are known at run time.
+    /// Returns a text literal that contains UUIDs known only at run time.
     pub(super) fn text(self, pieces: &[TextPiece]) -> String {
         let (mut said, mut form, mut uuids, mut parts) =
             (String::new(), String::new(), String::new(), Vec::new());

@@ -1,7 +1,7 @@
-//! Lines of Python, as far as they must be read to stand in a file: where a string goes over several
-//! lines, and where the last statement begins.
+//! Python lines, parsed as far as necessary to copy them into a file: strings over several lines, and the start of the
+//! last statement.
 
-/// What a character is part of.
+/// Syntax that a character is part of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Within {
     Code,
@@ -60,7 +60,7 @@ pub(super) fn indent_lines(text: &str, pad: &str) -> String {
     out
 }
 
-/// What stands before the last statement, and that, where it is an expression on a line of its own or behind `;`.
+/// Returns the text before the last statement, and that statement, if it is an expression on its own line or after `;`.
 pub(super) fn last_expression(text: &str) -> (&str, &str) {
     let text = text.trim_end();
     let mut last = 0;

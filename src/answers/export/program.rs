@@ -15,7 +15,7 @@ use cuda_pitfalls_core::scenario::{Case, Gpus, Instance, Operand, Scalar, Scenar
 
 /// Cases that a reproducer has: the two that a verdict compares.
 const COMPARED: [&str; 2] = ["trap", "control"];
-/// What `CUDA_INJECTION64_PATH` names is a library of this program.
+/// File name part of this program's library in `CUDA_INJECTION64_PATH`.
 const OUR_LIBRARY: &str = "cuda_pitfalls";
 
 /// A scenario's instance, ready to be written down.
@@ -24,11 +24,11 @@ pub struct Reproducer<'s> {
     pub(super) scenario: &'s Scenario,
     pub(super) instance: &'s Instance,
     pub(super) cases: Vec<Sequence<'s>>,
-    /// What a case is asked. The effect shows if all of it holds.
+    /// Checks of a case. The effect occurred if all of them pass.
     pub(super) questions: Vec<EffectQuestion<'s>>,
-    /// What a program of its own does not ask, and its header says so.
+    /// Checks that a self-contained program cannot make; its header lists them.
     pub(super) left_out: Vec<EffectQuestion<'s>>,
-    /// What its file is called, without the suffix.
+    /// Name of its file, without the suffix.
     pub(super) stem: String,
 }
 
@@ -50,7 +50,7 @@ pub(super) struct HandleVariable {
 #[derive(Debug)]
 pub(super) struct ExportStep<'s> {
     pub(super) label: &'s str,
-    /// The name under which it binds what it writes.
+    /// Variable that its output is bound to.
     pub(super) bind: Option<&'s str>,
     pub(super) doing: Doing<'s>,
 }
@@ -64,7 +64,7 @@ pub(super) enum Doing<'s> {
     Line {
         text: &'s str,
         value: Option<&'s str>,
-        /// Whether an exception is expected, so that the case goes on behind it.
+        /// `true` if an exception is expected, so that the case continues after it.
         may_raise: bool,
     },
     /// Nothing, for this reason.
@@ -99,7 +99,7 @@ pub(super) enum Number {
     Int(i64),
     /// A name of a C header.
     Named(&'static str, i64),
-    /// How many GPUs the machine has.
+    /// Number of GPUs of the machine.
     Gpus,
 }
 
@@ -115,7 +115,7 @@ pub(super) enum Argument {
     List(Vec<Argument>),
     /// `dim3`: x and z, y is 1.
     Dim3(i64, i64),
-    /// A second word of the one before; it is no C argument.
+    /// A second word of the previous argument; it is not a C argument.
     Rest,
     Location {
         host: bool,
@@ -174,7 +174,7 @@ impl<'s> Reproducer<'s> {
         Ok(program)
     }
 
-    /// Returns the language of the scenario's steps, in which it is written.
+    /// Returns the language of the scenario's steps, which is also the language of the program.
     pub fn language(&self) -> Language {
         let has_lines = self
             .cases
@@ -232,8 +232,8 @@ impl<'s> Reproducer<'s> {
             .collect()
     }
 
-    /// The libraries that it calls, besides libcuda, with the names of their files, the likeliest first. libcudart has
-    /// none, because somebody may name it.
+    /// Returns the libraries that it calls, besides libcuda, with their file names, the likeliest first. The list for
+    /// libcudart is empty, because the user may name it.
     pub(super) fn libraries(&self) -> BTreeMap<CallLibrary, &'static [&'static str]> {
         let named = self.calls().into_iter().filter_map(|call| {
             let files: &[&str] = match call.library {
@@ -266,12 +266,12 @@ impl<'s> Reproducer<'s> {
             .sum()
     }
 
-    /// Whether a step's value is of interest: to its own questions, or to those about another step.
+    /// Returns `true` if a step's value is needed: for its own checks, or for those of another step.
     pub(super) fn is_wanted(&self, label: &str, name: &str) -> bool {
         self.is_compared(label, name) || self.is_asked_at(label, name)
     }
 
-    /// Whether a question about a step is about this value of it.
+    /// Returns `true` if a check of a step is about this value of it.
     pub(super) fn is_asked_at(&self, label: &str, name: &str) -> bool {
         self.questions.iter().any(|question| match question {
             EffectQuestion::Value {
@@ -281,7 +281,7 @@ impl<'s> Reproducer<'s> {
         })
     }
 
-    /// Whether a question is about a value of this step, or compares with one.
+    /// Returns `true` if a check is about a value of this step, or compares with one.
     pub(super) fn asks_for_value_of(&self, label: &str) -> bool {
         self.questions.iter().any(|question| match question {
             EffectQuestion::Value { at, operand, .. } => {
@@ -292,7 +292,7 @@ impl<'s> Reproducer<'s> {
         })
     }
 
-    /// Whether a question about another step compares with this value of this one.
+    /// Returns `true` if a check of another step compares with this value of this step.
     pub(super) fn is_compared(&self, label: &str, name: &str) -> bool {
         self.questions.iter().any(|question| {
             matches!(question, EffectQuestion::Value { operand: Operand::Value { label: at, name: of }, .. } if at == label && of == name)
@@ -303,7 +303,7 @@ impl<'s> Reproducer<'s> {
         effect::gpus_read(&self.questions, self.scenario.needs.gpus)
     }
 
-    /// Whether a question counts memory from this moment on.
+    /// Returns `true` if a check counts memory from this moment on.
     pub(super) fn is_counted_since(&self, moment: Since) -> bool {
         self.questions.iter().any(|question| match question {
             EffectQuestion::Contexts { .. } => moment == Since::Start,
@@ -312,7 +312,8 @@ impl<'s> Reproducer<'s> {
         })
     }
 
-    /// Whether the effect distinguishes an allocation from a context, so that the cost of a context must be measured.
+    /// Returns `true` if the effect distinguishes an allocation from a context, so that the cost of a context must be
+    /// measured.
     pub(super) fn needs_cost(&self) -> bool {
         self.questions.iter().any(|question| {
             matches!(
@@ -325,7 +326,7 @@ impl<'s> Reproducer<'s> {
         })
     }
 
-    /// Those figures of GPUs, one behind the other.
+    /// Returns the memory readings of the GPUs, separated by commas.
     pub(super) fn memory_readings(&self) -> String {
         let all: Vec<String> = (0..self.gpus_read())
             .map(|gpu| format!("used({gpu})"))
@@ -333,7 +334,8 @@ impl<'s> Reproducer<'s> {
         all.join(", ")
     }
 
-    /// How many GPUs the program must count first. If it reads their memory, a missing GPU already ends it with 77.
+    /// Returns the number of GPUs that the program must count first, or `None`. If it reads their memory, a missing GPU
+    /// already ends the program with 77.
     pub(super) fn gpus_to_count(&self) -> Option<u32> {
         let gpus = self.scenario.needs.gpus;
         (gpus > 1 && self.gpus_read() < gpus).then_some(gpus)
@@ -387,7 +389,7 @@ impl<'s> Sequence<'s> {
         }
     }
 
-    /// The environment with which it starts: its own variables, behind the mask if it has one.
+    /// Returns the environment that it starts with: the mask if there is one, and then its own variables.
     pub(super) fn environment(&self) -> Vec<(&'s str, Vec<TextPiece>)> {
         let mask = match self.case.gpus {
             Gpus::All => None,
@@ -402,7 +404,7 @@ impl<'s> Sequence<'s> {
         mask.into_iter().chain(self.env.iter().cloned()).collect()
     }
 
-    /// The steps of a thread or process from here on, until another makes one.
+    /// Returns the steps of a thread or process from here on, until the actor changes.
     fn steps_of(
         &mut self,
         actor: Option<&str>,
@@ -747,7 +749,7 @@ pub(super) fn safe_identifier(name: &str, taken: &[&str]) -> String {
     text
 }
 
-/// The parts of a text in which `${gpu0}` stands for a UUID.
+/// Parses a text into parts. `${gpu0}` stands for a UUID.
 fn parse_pieces(text: &str) -> Result<Vec<TextPiece>, ExportError> {
     let (mut all, mut rest) = (Vec::new(), text);
     while let Some((said, behind)) = rest.split_once("${gpu") {

@@ -1,4 +1,4 @@
-//! A reproducer in Python: the lines of a scenario's cases as they are, and what is asked between them.
+//! A reproducer in Python: the lines of a scenario's cases, unchanged, and the checks between them.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -15,10 +15,10 @@ use super::program::{Argument, Doing, ExportStep, Number, Reproducer};
 use super::writer::CaseText;
 use cuda_pitfalls_core::text::escape::visible;
 
-/// What is imported from ctypes if something uses it.
+/// Names that are imported from ctypes if they are used.
 const OF_CTYPES: &str = "byref c_int c_ubyte c_uint c_ulonglong c_void_p create_string_buffer";
 
-/// Functions that stand in a file if something in it uses them.
+/// Functions that a file contains if it uses them.
 const HELPERS: &str = include_str!("helpers.py");
 
 pub(super) fn file(program: &Reproducer<'_>) -> Result<String, ExportError> {
@@ -92,7 +92,7 @@ fn python_header(program: &Reproducer<'_>) -> String {
     )
 }
 
-/// What the first process does: it makes each case in a fresh process, and ends.
+/// Returns the code of the first process: it runs each case in a fresh process, and exits.
 fn first_process(program: &Reproducer<'_>) -> String {
     let mut text = String::from(
         "# Each case in a fresh process: this program again. GPU 0 is CUDA's first and NVML's first.\n\
@@ -195,7 +195,7 @@ impl CaseText<'_> {
         }
     }
 
-    /// Writes lines of a framework. Where one may raise, the case goes on behind it.
+    /// Writes lines that use a framework. If one of them may raise an exception, the case continues after it.
     fn python_lines(
         &mut self,
         label: &str,
@@ -249,7 +249,7 @@ impl CaseText<'_> {
         Ok(())
     }
 
-    /// Prints the value of the last line, and asks what is asked about it.
+    /// Prints the value of the last line, and writes the checks of it.
     fn python_value(&mut self, label: &str, name: &str, questions: Questions<'_>) -> Done {
         let shown = Language::Python.string_literal(&format!("    {name} ="));
         self.line(&format!("print({shown}, seen)"));
@@ -260,7 +260,7 @@ impl CaseText<'_> {
         self.ask_value(name, "known(seen)", WrittenKind::Number, questions)
     }
 
-    /// Asks what is asked about the message of the exception.
+    /// Writes the checks of the exception's message.
     fn python_message(&mut self, questions: Questions<'_>) -> Done {
         let is_asked = questions.iter().any(|question| {
             matches!(
@@ -296,7 +296,7 @@ impl CaseText<'_> {
         Ok(())
     }
 
-    /// Waits for a child that asks so many questions.
+    /// Waits for a child that makes `count` checks.
     pub(super) fn python_wait(&mut self, child: &str, count: usize) {
         self.line(&format!("ended = os.waitpid({child}, 0)[1]"));
         if count > 0 {
@@ -315,7 +315,7 @@ fn keep_last_value(code: &str) -> String {
     format!("{kept}{gap}seen = {}", last.trim())
 }
 
-/// Returns the statement for a call that changes the environment. The environment of Python is that of C.
+/// Returns the statement for a call that changes the environment. Python and C share the same environment.
 fn environment_statement(call: &str, arguments: &[Argument]) -> Option<String> {
     Some(match (call, arguments) {
         (

@@ -15,7 +15,7 @@ pub(super) struct CaseText<'p> {
     pub(super) pad: usize,
     /// Variables of the function that is written, with their C types.
     pub(super) declared: BTreeMap<String, String>,
-    /// Where memory stands as it was before the step.
+    /// Variable that contains the memory before the step.
     pub(super) before: String,
     /// The functions of its threads in C, and what they share with it, with their types.
     pub(super) functions: Vec<String>,
@@ -80,7 +80,7 @@ impl<'p> CaseText<'p> {
         own
     }
 
-    /// A question, in one line or in two.
+    /// Writes a check on one line or on two.
     pub(super) fn expect(&mut self, question: &EffectQuestion<'_>, condition: &str) {
         let (asks, end) = self.language.pick([("EXPECT", ";"), ("expect", "")]);
         let what = self.language.string_literal(&question.words());
