@@ -1,27 +1,27 @@
-//! An answer, by which machines are compared.
+//! Answers, the unit of comparison between machines.
 
 use std::sync::OnceLock;
 
 use super::change::CaseChange;
 use cuda_pitfalls_core::verdict::Kind;
 
-/// What one question showed on one libcudart.
+/// Answer of a machine to one question on one libcudart.
 #[derive(Clone, Debug)]
 pub(super) struct MachineAnswer {
     /// The scenario that the instance is of; empty for rows.
     pub scenario: String,
-    /// The question in words, where the document has them.
+    /// Text of the question, if the document contains it.
     pub words: String,
-    /// What other machines may have answered too.
+    /// The part of the answer that other machines may have in common.
     pub answer: SharedAnswer,
-    /// What the figures of the answer are on this machine, in bytes; [`UNREAD`] if one could not be read.
+    /// Values of the answer's figures on this machine, in bytes; [`UNREAD`] if a figure could not be read.
     pub bytes: Vec<i64>,
-    /// Where the pool keeps the answer, once it does: machines that say the same share this value, and their answer is
-    /// looked up once.
+    /// Position of the answer in the pool, once it is stored there. Machines with the same answer share this value, so
+    /// the look-up happens only once.
     pub place: OnceLock<AnswerPlace>,
 }
 
-/// Where a pool keeps an answer.
+/// Position of an answer in a pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct AnswerPlace {
     /// The index of its name.
@@ -30,27 +30,27 @@ pub(super) struct AnswerPlace {
     pub answer: u32,
 }
 
-/// One answer, whoever gave it.
+/// An answer, independent of the machine that gave it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct SharedAnswer {
     /// The instance, or the survey and its row.
     pub name: String,
-    /// What was asked, if that is known: another value is another question.
+    /// Value that identifies what was tested, if known: answers with different values belong to different questions.
     pub asked: String,
-    /// The version of libcudart; empty where none is needed.
+    /// Version of libcudart; empty if none is needed.
     pub libcudart: String,
-    /// Whether the report itself says that the verdict is unexpected.
+    /// `true` if the report itself marks the verdict as unexpected.
     pub is_unexpected: bool,
-    /// What it showed.
+    /// Result of the question.
     pub shown: Shown,
-    /// What its figures are about: `trap/gpu0`.
+    /// Names of its figures: `trap/gpu0`.
     pub figures: Vec<String>,
 }
 
-/// What an answer showed.
+/// Result of a question.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Shown {
-    /// What is compared.
+    /// The part that is compared.
     Outcome(Same),
     /// Nothing, for this reason.
     Nothing(String),
@@ -66,12 +66,12 @@ impl Shown {
     }
 }
 
-/// What must be equal for two machines to have shown the same.
+/// Facts that must be equal for two machines to have the same result.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Same {
     /// The verdict.
     pub kind: Kind,
-    /// What all cases showed; nothing where a mixture of outcomes is an answer, because it is a matter of chance then.
+    /// Facts of all cases; empty if the answer is a mixture of outcomes, because those are a matter of chance.
     pub facts: Vec<CaseChange>,
 }
 

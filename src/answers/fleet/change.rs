@@ -1,4 +1,4 @@
-//! What a case showed, in merged documents.
+//! Facts of cases in fleet reports.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -7,7 +7,7 @@ use crate::difference::differing_values;
 use cuda_pitfalls_core::fact::Change;
 use cuda_pitfalls_core::text::counts::group_by_key;
 
-/// What a case showed at one step, or what a row of a survey says.
+/// Facts of a case at one step, or of a row of a survey.
 #[derive(
     Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
@@ -15,10 +15,10 @@ pub struct CaseChange {
     /// The case; empty for rows.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub case: String,
-    /// Which of several outcomes of the case, from 1.
+    /// Number of the outcome of the case, from 1.
     #[serde(default = "first", skip_serializing_if = "is_first")]
     pub outcome: u32,
-    /// What was seen.
+    /// The observed facts.
     pub change: Change,
 }
 
@@ -28,13 +28,13 @@ pub struct FactDiffers {
     /// The case; empty for rows.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub case: String,
-    /// Which of several outcomes of the case, from 1.
+    /// Number of the outcome of the case, from 1.
     #[serde(default = "first", skip_serializing_if = "is_first")]
     pub outcome: u32,
-    /// What is usual; left out where the usual outcome has nothing there.
+    /// Usual facts; left out if the usual outcome has no facts there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usual: Option<Change>,
-    /// What these machines show; left out where they show nothing there.
+    /// Facts of these machines; left out if they have no facts there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub these: Option<Change>,
 }

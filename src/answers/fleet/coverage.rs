@@ -1,25 +1,26 @@
-//! How many of the questions of its groups each machine answered: a machine that answered few cannot differ in the rest.
+//! Number of questions of its groups that each machine answered. A machine that answered few of them cannot differ in
+//! the rest.
 
 use std::collections::HashMap;
 
 use super::document::{Fleet, Usual};
 
-/// How many questions a machine answered, of those that at least half of a group of it answered.
+/// Number of questions that a machine answered, among those that at least half of one of its groups answered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AnswerCoverage {
-    /// How many of them it answered.
+    /// Number of answered questions among them.
     pub answered: usize,
-    /// To how many of them it has no answer although it was asked, which is a difference.
+    /// Number of questions among them that the machine ran without getting an answer, which is a difference.
     pub no_answer: usize,
-    /// How many there are.
+    /// Number of these questions.
     pub asked: usize,
-    /// How many others it answered, which fewer machines did.
+    /// Number of other questions that it answered, which fewer machines answered.
     pub others: usize,
 }
 
 impl AnswerCoverage {
-    /// Whether so many answers are missing without a difference that "does not differ" would say too much: more than one
-    /// in ten, and not because the machine was asked something else instead.
+    /// Returns `true` if too many answers are missing to claim that the machine does not differ: more than one in ten,
+    /// and the machine did not answer other questions instead.
     pub fn is_small(self) -> bool {
         let told = self
             .answered
@@ -29,7 +30,7 @@ impl AnswerCoverage {
     }
 }
 
-/// What a machine says to a question; of several groups the best counts.
+/// Response of a machine to a question; in several groups the best response counts.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum MachineResponse {
     NothingExpected,

@@ -1,4 +1,4 @@
-//! What changed between two documents of one fleet, such as last month's and today's.
+//! Changes between two documents of one fleet, such as last month's and today's.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,9 +18,9 @@ const SCHEMA: &str = "cuda-pitfalls-fleet-diff";
 /// What changed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct FleetDiff {
-    /// Which document this is.
+    /// Schema of this document.
     pub schema: SchemaId,
-    /// Whether real drivers answered, in both.
+    /// Source of the answers in both documents: real drivers or the simulated machine.
     pub provenance: Provenance,
     /// The older document.
     pub old: FleetSide,
@@ -36,36 +36,36 @@ pub struct FleetDiff {
     pub groups_new: Vec<Size>,
     /// Usual outcomes that are others now.
     pub usual: Vec<UsualChanged>,
-    /// Who began to differ from their group.
+    /// Machines that began to differ from their group.
     pub began: Vec<MachineChange>,
-    /// Who ceased to, and is still in both documents.
+    /// Machines that no longer differ from their group, and that are in both documents.
     pub ceased: Vec<MachineChange>,
 }
 
-/// One of the two.
+/// A compared document.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Side")]
 pub struct FleetSide {
-    /// How many machines it has.
+    /// Number of machines.
     pub machines: usize,
     /// The start of its earliest run.
     pub from: Option<String>,
     /// The start of its latest run.
     pub to: Option<String>,
-    /// How many differences it has.
+    /// Number of differences.
     pub differences: usize,
 }
 
 /// A group and how large it is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Size {
-    /// What its machines have in common.
+    /// Properties that its machines have in common.
     pub key: Key,
-    /// How many there are.
+    /// Number of machines.
     pub machines: usize,
 }
 
-/// What is usual now and was not.
+/// A usual result that has changed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct UsualChanged {
     /// The question.
@@ -82,7 +82,7 @@ pub struct UsualChanged {
     pub facts: Vec<FactDiffers>,
 }
 
-/// One machine, and in what it began or ceased to differ.
+/// A machine, and the question in which it began or ceased to differ.
 #[derive(
     Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
@@ -94,28 +94,28 @@ pub struct MachineChange {
     pub question: String,
     /// In what: `outcome`, `no answer`, or `bytes of trap/gpu0`.
     pub what: String,
-    /// Whether its verdict differs from what is usual, and not only facts beside it.
+    /// `true` if its verdict differs from the usual one; `false` if only facts differ.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub verdict_differs: bool,
 }
 
 impl FleetDiff {
-    /// Whether a usual verdict changed, or a machine began to have another verdict than its group.
+    /// Returns `true` if a usual verdict changed, or if a machine's verdict now differs from its group's.
     pub fn has_other_verdict(&self) -> bool {
         self.usual.iter().any(|changed| changed.verdicts.is_some())
             || self.began.iter().any(|change| change.verdict_differs)
     }
 }
 
-/// Why two fleet documents cannot be compared.
+/// Reason why two fleet documents cannot be compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("one of the two is simulated and the other is measured: they are not compared")]
 pub struct ProvenanceMismatch;
 
-/// What changed from one document to the other.
+/// Returns the changes from one document to the other.
 ///
 /// # Errors
-/// One is measured and the other is simulated.
+/// Returns an error if one document is measured and the other is simulated.
 pub fn diff(old: &Fleet, new: &Fleet) -> Result<FleetDiff, ProvenanceMismatch> {
     if old.provenance != new.provenance {
         return Err(ProvenanceMismatch);
@@ -193,7 +193,8 @@ fn size(group: &Group) -> Size {
     }
 }
 
-/// Who differs in what, and whether in the verdict, which the changes themselves do not say.
+/// Returns the machines that differ, each with the question and with a flag that is `true` if the verdict differs. The
+/// flag in the changes themselves is not set.
 fn machine_changes(fleet: &Fleet) -> BTreeMap<MachineChange, bool> {
     let mut all = BTreeMap::new();
     let change = |machine: &FleetMachine, question: &str, what: &str| MachineChange {
@@ -235,7 +236,7 @@ fn machine_changes(fleet: &Fleet) -> BTreeMap<MachineChange, bool> {
     all
 }
 
-/// What is usual in groups that belong together, by question.
+/// Returns the changes of the usual results of matching groups, by question.
 fn usual(old: &Fleet, new: &Fleet) -> Vec<UsualChanged> {
     let mut changed = Vec::new();
     for after in &new.groups {

@@ -1,7 +1,7 @@
-//! What one document answers, as machines are compared by it.
+//! The answers of a document, in the form in which machines are compared.
 //!
-//! A whole report is judged anew and made compact first, so that both have the same facts. A document that
-//! contradicts itself is refused.
+//! A full report is judged again and compacted first, so that both have the same facts. A document that contradicts
+//! itself is rejected.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -34,51 +34,52 @@ const MOST_KNOWN_BYTES: usize = 24 << 20;
 const LONGEST_NAME: usize = 500;
 /// More warnings of one report are left out.
 const MOST_WARNINGS: usize = 20;
-/// Of so many attempts one may be disturbed on a machine that is otherwise idle. More of them say that other
-/// processes came and went during the run, although none was there before it: in the committed reports of such
-/// runs it is one of four or more, and none in the others.
+/// One in this number of attempts may be disturbed on a machine that is otherwise idle. A larger share means that other
+/// processes came and went during the run, even if none was running before it: in the committed reports of such runs it
+/// is one of four or more, and none in the others.
 const DISTURBED_OF: u128 = 20;
-/// A compact report says so near to its beginning, in this way.
+/// Number of bytes at the start of a compact report that contain [`WRITTEN`].
 const HEAD_BYTES: usize = 256;
 const WRITTEN: &[u8] = br#""must_understand":["compact""#;
-/// How the time of a run is written: `2026-11-20T17:49:29Z`.
+/// Format of the start time of a run: `2026-11-20T17:49:29Z`.
 const TIME: &str = "0000-00-00T00:00:00Z";
 
-/// More characters of a text that a document brings are cut off: a stranger wrote it, and tables are made of it.
+/// Maximum length of a text from a document, in characters; longer ones are truncated. Documents come from other
+/// people, and their texts are printed in tables.
 const LONGEST_TEXT: usize = 200;
 
-/// Why a document is not merged.
+/// Reason why a document is not merged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rejection {
-    /// Where it belongs.
+    /// Bucket of the document.
     pub bucket: Bucket,
-    /// Why, in words.
+    /// Reason, as text.
     pub why: String,
 }
 
-/// What one document answers.
+/// Answers of a document.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Digest {
     /// Who answered.
     pub provenance: Provenance,
-    /// What the document says of its machine, without the name and the path.
+    /// The document's facts about its machine, without the name and the path.
     pub machine: FleetMachine,
-    /// What machines must have in common to be compared, but for the libcudart, which is empty here.
+    /// Properties that machines must have in common to be compared, except for the libcudart, which is empty here.
     pub key: Key,
     /// The machine itself.
     pub facts: MachineFacts,
-    /// One for each question that was asked, and each libcudart.
+    /// Answers, one for each question and each libcudart.
     pub answers: Vec<Arc<MachineAnswer>>,
 }
 
-/// How the answers of a document are read.
+/// Reader of a document.
 pub(super) struct DocumentReader {
-    /// What it answers.
+    /// Reads the answers.
     ///
     /// # Errors
-    /// It is not valid.
+    /// Returns an error if the document is not valid.
     pub read: fn(&[u8], &KnownScenarios) -> Result<Digest, Rejection>,
-    /// Whether reading takes many times the size of the document in memory.
+    /// `true` if reading takes many times the size of the document in memory.
     pub is_large: bool,
 }
 
@@ -99,14 +100,14 @@ struct DocumentOutline<'a> {
     scenarios: Vec<&'a RawValue>,
 }
 
-/// What one scenario says.
+/// Digest of one scenario of a document.
 #[derive(Debug)]
 struct AskedDigest {
-    /// What no document has twice.
+    /// Key of the scenario, which is unique in a document.
     asked: (String, Option<String>),
     kind: Kind,
     is_unexpected: bool,
-    /// How many attempts were made, and how many do not count because of other processes.
+    /// Number of attempts, and number of those that do not count because of other processes.
     made: u128,
     disturbed: u128,
     start: StartEvidence,
@@ -132,10 +133,10 @@ impl KnownScenarios {
     }
 }
 
-/// How a text is read, by its head.
+/// Returns the reader of a text, by its head.
 ///
 /// # Errors
-/// It is none that can be merged.
+/// Returns an error if the text is not a document that can be merged.
 pub(super) fn reader(text: &[u8]) -> Result<DocumentReader, Rejection> {
     // As this program writes it, so that ten thousand of them are not read twice. [`compact`] checks it all the same.
     let compact = DocumentReader {
@@ -182,7 +183,7 @@ fn is_survey(head: &Head) -> Result<bool, Rejection> {
     })
 }
 
-/// What a whole report answers, judged as today.
+/// Returns the answers of a full report, judged by the current rules.
 fn read_whole_report(text: &[u8], _: &KnownScenarios) -> Result<Digest, Rejection> {
     let mut whole: Report = serde_json::from_slice(text).map_err(|error| refused(&error))?;
     judge::rejudge(&mut whole);
@@ -195,8 +196,8 @@ fn read_whole_report(text: &[u8], _: &KnownScenarios) -> Result<Digest, Rejectio
     digest_report(compact, &asked)
 }
 
-/// Reads a compact report. Of its scenarios only those are parsed that no document had before; the others were checked
-/// then.
+/// Reads a compact report. Only scenarios that no earlier document contained are parsed; the others have been checked
+/// before.
 fn read_compact_report(text: &[u8], known: &KnownScenarios) -> Result<Digest, Rejection> {
     let DocumentOutline { scenarios } =
         serde_json::from_slice(text).map_err(|error| refused(&error))?;
@@ -232,7 +233,7 @@ fn read_compact(text: &[u8]) -> Result<CompactReport, Rejection> {
     Ok(read)
 }
 
-/// Where a part of a text begins.
+/// Returns the offset of a part of a text.
 fn place_in(text: &[u8], part: &str) -> usize {
     part.as_ptr().addr().saturating_sub(text.as_ptr().addr())
 }
@@ -377,13 +378,13 @@ impl Digest {
         Ok(self)
     }
 
-    /// Whether it was asked nothing, although CUDA may start.
+    /// Returns `true` if no question ran, although CUDA may start.
     pub(super) fn is_empty(&self) -> bool {
         self.machine.no_cuda.is_none() && self.answers.is_empty()
     }
 }
 
-/// What a survey answers: its rows are questions.
+/// Returns the answers of a survey: its rows are questions.
 fn read_survey(text: &[u8], _: &KnownScenarios) -> Result<Digest, Rejection> {
     let survey = SurveyDocument::parse(text).map_err(|error| refused(&error))?;
     let answers = rows::answers(&survey).into_iter().map(Arc::new).collect();
@@ -413,7 +414,7 @@ fn read_survey(text: &[u8], _: &KnownScenarios) -> Result<Digest, Rejection> {
     .check_limits()
 }
 
-/// One question, if the report says anything of it that is the machine's.
+/// Returns the answer of a scenario, if the result depends on the machine.
 fn answered(scenario: CompactScenario) -> Option<MachineAnswer> {
     let CompactScenario {
         name,
@@ -518,7 +519,8 @@ fn cut_fact(fact: &mut Fact) {
     }
 }
 
-/// Whether a question was left out by those who ran it, and not by what the machine is.
+/// Returns `true` if a question was skipped because of how the run was started, and not because of a property of the
+/// machine.
 fn is_of_the_run(reason: Reason) -> bool {
     matches!(
         reason,
@@ -526,7 +528,8 @@ fn is_of_the_run(reason: Reason) -> bool {
     )
 }
 
-/// What machines must have in common. Whether others were on the GPUs only a report says: a survey needs idle ones.
+/// Returns the properties that machines must have in common. Only a report shows whether other processes used the GPUs:
+/// a survey needs idle ones.
 fn key(machine: &Machine) -> Key {
     let mut models: BTreeMap<&str, usize> = BTreeMap::new();
     for gpu in &machine.gpus {

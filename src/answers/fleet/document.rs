@@ -15,37 +15,38 @@ pub const SCHEMA: &str = "cuda-pitfalls-fleet";
 /// The whole document.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Fleet {
-    /// Which document this is.
+    /// Schema of this document.
     pub schema: SchemaId,
-    /// Whether real drivers answered. Measured and simulated reports are never merged into one document.
+    /// Source of the answers: real drivers or the simulated machine. Measured and simulated reports are never merged
+    /// into one document.
     pub provenance: Provenance,
     /// The version of cuda-pitfalls that merged.
     pub version: String,
-    /// What was read, and what became of it.
+    /// Inputs, and what happened to each.
     pub input: Input,
-    /// Who was expected, if anybody said.
+    /// Expected machines, if a list was given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expected: Option<ExpectedMachines>,
-    /// One for each machine, by name.
+    /// Machines by name.
     pub machines: Vec<FleetMachine>,
     /// Every question that a report asked or a row that a survey measured, by name. Other places of this
     /// document name one by its place here.
     pub questions: Vec<Question>,
     /// Machines that can be compared with one another; the largest first.
     pub groups: Vec<Group>,
-    /// What differs, the most important first.
+    /// Differences, the most important first.
     pub differences: Vec<Difference>,
-    /// The machines that differ, by the set of what they differ in; those on which CUDA does not start come first.
+    /// Machines that differ, grouped by the set of their differences. Machines where CUDA does not start come first.
     #[serde(default)]
     pub outliers: Vec<Outliers>,
 }
 
-/// What was read. Every input is in one bucket, so that the buckets add up.
+/// Inputs. Every input is in one bucket, so that the buckets add up.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Input {
-    /// How many documents were found in the inputs, whatever became of them.
+    /// Number of documents found in the inputs, merged or not.
     pub documents: u64,
-    /// How many of them fell into each bucket.
+    /// Number of documents in each bucket.
     pub buckets: BTreeMap<Bucket, u64>,
     /// Some of those that were not merged, with the reason: at most [`MOST_EXAMPLES`] of each bucket.
     pub not_merged: Vec<NotMerged>,
@@ -55,10 +56,10 @@ pub struct Input {
     pub to: Option<String>,
 }
 
-/// How many inputs of a bucket are named.
+/// Maximum number of inputs of a bucket that are listed.
 pub const MOST_EXAMPLES: usize = 100;
 
-/// What became of one document.
+/// Result of reading a document.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
@@ -70,48 +71,48 @@ pub enum Bucket {
     Partial,
     /// A later report of the same machine and the same questions was merged instead.
     Duplicate,
-    /// Like a duplicate, but the later report says something else.
+    /// Like a duplicate, but the later report differs.
     Disagreeing,
     /// Older than `--max-age` allows.
     Stale,
     /// Dated in the future: another report of the machine was merged instead, or `--max-age` asked for current ones.
     Future,
-    /// Of the simulated machine, where measured reports are merged.
+    /// From the simulated machine, while measured reports are merged.
     Simulated,
-    /// Of a real driver, where simulated reports are merged.
+    /// From a real driver, while simulated reports are merged.
     Measured,
     /// Ends in the middle.
     Truncated,
-    /// Not a document of this program, or one that contradicts itself or is larger than allowed.
+    /// Invalid: from another program, contradictory, or larger than allowed.
     Invalid,
-    /// Of a schema that this version does not read.
+    /// Its schema is not supported by this version.
     Unsupported,
-    /// It answered no question, although CUDA may start on its machine.
+    /// Without any answer, although CUDA may start on its machine.
     Empty,
     /// The file could not be read.
     Unreadable,
 }
 
-/// One document that was not merged.
+/// A document that was not merged.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct NotMerged {
     /// Its path, with its line or its place in the archive.
     pub path: String,
-    /// What became of it.
+    /// Bucket of the document.
     pub bucket: Bucket,
-    /// Why, in words.
+    /// Reason, as text.
     pub why: String,
 }
 
-/// Who was expected to report.
+/// Machines that were expected to report.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Expected")]
 pub struct ExpectedMachines {
-    /// How many names were expected.
+    /// Number of expected names.
     pub machines: usize,
     /// Expected, and no report of it was merged.
     pub missing: Vec<String>,
-    /// Merged, and nobody expected it.
+    /// Names that were merged but not expected.
     pub unexpected: Vec<String>,
 }
 
@@ -119,48 +120,48 @@ pub struct ExpectedMachines {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Machine")]
 pub struct FleetMachine {
-    /// The label `node`, or else `host`, or else the UUIDs of its GPUs in short. Where two machines have one label, the
-    /// UUID of a GPU stands behind it.
+    /// Name: the label `node`, or else `host`, or else the shortened UUIDs of its GPUs. If two machines have the same
+    /// label, the UUID of a GPU is appended.
     pub name: String,
-    /// What its reports call it, where those of another machine, with other GPUs, call that one the same.
+    /// Name in its reports, if another machine with other GPUs has the same name in its reports.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shared_name: Option<String>,
     /// The labels of its reports.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
-    /// Why CUDA does not start on it; absent where it does.
+    /// Reason why CUDA does not start on it; absent if CUDA starts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub no_cuda: Option<String>,
-    /// Why no report of it is compared, such as `stale`; absent where one is.
+    /// Reason why none of its reports is compared, such as `stale`; absent if one is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub left_out: Option<Bucket>,
-    /// What two of its reports disagree on, in words.
+    /// Subjects that two of its reports disagree on, as text.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub conflicts: Vec<String>,
     /// The UUIDs of its GPUs.
     pub gpus: Vec<String>,
-    /// Where its merged reports were.
+    /// Paths of its merged reports.
     pub reports: Vec<String>,
     /// The start of its latest merged run, RFC 3339, UTC.
     pub started_at: String,
-    /// Whether a merged report of it is dated in the future.
+    /// `true` if one of its merged reports is dated in the future.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub dated_ahead: bool,
-    /// Whether a merged report of it is partial.
+    /// `true` if one of its merged reports is partial.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub partial: bool,
-    /// What its reports said about its verdicts: how many were as expected, unexpected, and so on.
+    /// Number of its verdicts of each kind, according to its reports: expected, unexpected, and so on.
     pub verdicts: BTreeMap<Kind, usize>,
-    /// How many verdicts were unexpected by its own reports, merged or not.
+    /// Number of unexpected verdicts in its reports, merged or not.
     pub unexpected: usize,
-    /// Doubts that its reports have about their measurement, in words.
+    /// Warnings in its reports about the measurement, as text.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
 }
 
 impl Fleet {
-    /// Whether a machine that sent something was not compared, or a document was not read. A file that is no document of
-    /// this program may lie beside the reports.
+    /// Returns `true` if a machine that sent something was not compared, or if a document could not be read. Files that
+    /// do not belong to this program are ignored, because they may be in the same directory.
     pub fn has_uncompared(&self) -> bool {
         let unread = [Bucket::Truncated, Bucket::Unsupported, Bucket::Unreadable];
         let has_unread = unread.iter().any(|bucket| {
@@ -179,8 +180,9 @@ impl Fleet {
     /// Parses a document.
     ///
     /// # Errors
-    /// It does not fit the type, or it says twice what a question is called, what a group has in common, or what a group
-    /// shows of a question: each reader would take another of the two for the one.
+    /// Returns an error if the text does not fit the type, or if the document contains two questions with the same
+    /// name, two groups with the same key, or two results of a group for the same question: readers could not know
+    /// which of the two applies.
     pub fn parse(text: &[u8]) -> serde_json::Result<Fleet> {
         let fleet: Fleet = serde_json::from_slice(text)?;
         let twice = if has_twice(
@@ -213,37 +215,38 @@ fn has_twice<T: Ord>(mut all: impl Iterator<Item = T>) -> bool {
 }
 
 impl FleetMachine {
-    /// Whether its reports disagree, or another machine has its name.
+    /// Returns `true` if its reports disagree, or if another machine has the same name.
     pub fn has_conflict(&self) -> bool {
         self.shared_name.is_some() || !self.conflicts.is_empty()
     }
 }
 
 impl Bucket {
-    /// Whether what is in it was compared.
+    /// Returns `true` if the documents in the bucket were compared.
     pub fn is_merged(self) -> bool {
         matches!(self, Bucket::Merged | Bucket::Partial)
     }
 }
 
-/// Something that was asked.
+/// A question that machines are compared by.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Question {
-    /// The instance of a scenario, a survey and its row (`survey calls: cudaMalloc`), or `machine: driver`. Where two versions of the
-    /// program ask a question of one name in other ways, all but the most frequent have what they ask behind it:
-    /// `memory/context-cost (asked otherwise: 1a2b3c4d5e6f7788)`.
+    /// Name: the instance of a scenario, a survey and its row (`survey calls: cudaMalloc`), or `machine: driver`. If
+    /// two versions of the program test different things under the same name, a hash is appended to all but the most
+    /// frequent variant: `memory/context-cost (asked otherwise: 1a2b3c4d5e6f7788)`.
     pub name: String,
-    /// The question in words; empty for rows.
+    /// Text of the question; empty for rows.
     pub question: String,
-    /// The page of the pitfall, relative to the documentation; absent where there is none.
+    /// Page of the pitfall, relative to the documentation; absent if it has no page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub page: Option<String>,
-    /// Whether it is a row of a survey: it has no verdict, and its outcomes say `reproduced` where it was measured.
+    /// `true` if it is a row of a survey. A row has no verdict, and the kind of its outcomes is `reproduced` if it was
+    /// measured.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_row: bool,
 }
 
-/// What must be equal for machines to be compared.
+/// Properties that must be equal for machines to be compared.
 #[derive(
     Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
@@ -251,34 +254,34 @@ pub struct Key {
     /// The label of `--group-by` and its value; absent without the option.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
-    /// Whether the machines themselves are compared, such as the number of their GPUs, and not their answers. What
-    /// follows is empty then.
+    /// `true` if properties of the machines are compared, such as the number of their GPUs, and not their answers. The
+    /// following fields are empty in that case.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_of_facts: bool,
     /// The GPU models, each with how many there are: `2x NVIDIA H200`.
     pub gpus: String,
     /// The driver; empty if it could not be read.
     pub driver: String,
-    /// The libcudart of the questions; empty for those that need none.
+    /// The libcudart of the questions; empty for questions without libcudart.
     pub libcudart: String,
-    /// Whether a GPU is in MIG mode.
+    /// `true` if a GPU is in MIG mode.
     pub mig: bool,
-    /// Whether processes of others were on the GPUs.
+    /// `true` if processes of others were on the GPUs.
     pub shared: bool,
 }
 
 /// Machines that can be compared.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Group {
-    /// What they have in common.
+    /// Properties that they have in common.
     pub key: Key,
     /// Places in [`Fleet::machines`].
     pub machines: Vec<usize>,
-    /// What they usually show, by question.
+    /// Their usual results, by question.
     pub usual: Vec<Usual>,
 }
 
-/// What a group shows of one question.
+/// Results of a group for a question.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Usual {
     /// Place in [`Fleet::questions`].
@@ -290,26 +293,26 @@ pub struct Usual {
     /// those that differ in it.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub used_bytes: BTreeMap<String, ByteSpread>,
-    /// Machines that were asked and gave no answer, as places in [`Fleet::machines`].
+    /// Machines that ran the question without getting an answer, as indices into [`Fleet::machines`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub no_answer: Vec<usize>,
-    /// Machines of the group whose reports do not ask it.
+    /// Machines of the group whose reports do not contain the question.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub not_asked: Vec<usize>,
-    /// Machines of which the own report says that the verdict is unexpected.
+    /// Machines whose own report marks the verdict unexpected.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unexpected: Vec<usize>,
 }
 
-/// One outcome, and how many machines showed it.
+/// An outcome, and the number of machines that have it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Outcome")]
 pub struct GroupOutcome {
     /// The verdict.
     pub kind: Kind,
-    /// What each case showed, step by step.
+    /// Facts of each case, step by step.
     pub facts: Vec<CaseChange>,
-    /// How many machines.
+    /// Number of machines.
     pub machines: usize,
 }
 
@@ -317,7 +320,7 @@ pub struct GroupOutcome {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Spread")]
 pub struct ByteSpread {
-    /// How many machines.
+    /// Number of machines.
     pub count: usize,
     /// The median, in bytes.
     pub median_bytes: i64,
@@ -338,10 +341,10 @@ pub struct Difference {
     pub question: usize,
     /// The machines that differ, as places in [`Fleet::machines`].
     pub machines: Vec<usize>,
-    /// How many members of the group show the usual outcome; of bytes, how many use what is usual; of machines without
-    /// an answer, how many have one.
+    /// Number of members of the group with the usual outcome. For bytes: with the usual amount. For machines without an
+    /// answer: with any answer.
     pub usual_machines: usize,
-    /// Whether no outcome has a majority. What is called usual is only the most frequent one then.
+    /// `true` if no outcome has a majority. In that case the usual outcome is only the most frequent one.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_split: bool,
     /// In what.
@@ -356,7 +359,7 @@ pub enum What {
     Outcome {
         /// Place in [`Usual::outcomes`]; the usual one is 0.
         outcome: usize,
-        /// Whether its verdict is another, and not only facts beside it.
+        /// `true` if its verdict differs; `false` if only facts differ.
         verdict_differs: bool,
         /// The facts that differ.
         facts: Vec<FactDiffers>,
@@ -365,9 +368,9 @@ pub enum What {
     Bytes {
         /// The case and GPU, `trap/gpu0`.
         figure: String,
-        /// What the usual members used, without those that differ.
+        /// Bytes used by the usual members, without those that differ.
         usual: ByteSpread,
-        /// What those that differ used.
+        /// Bytes used by the members that differ.
         these: ByteSpread,
     },
     /// No answer, where others of the group have one.
@@ -377,10 +380,10 @@ pub enum What {
     },
 }
 
-/// Machines that differ in the same things, or on which CUDA does not start.
+/// Machines with the same differences, or machines where CUDA does not start.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Outliers {
-    /// Whether CUDA does not start on them; they have no differences then.
+    /// `true` if CUDA does not start on them. Such machines have no differences.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub no_cuda: bool,
     /// Places in [`Fleet::machines`].

@@ -1,8 +1,8 @@
-//! Who is expected to report, by name.
+//! Names of the machines that are expected to report.
 
 use std::collections::BTreeMap;
 
-/// What is wrong with a list of names.
+/// Error in a list of names.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NamesError {
     /// A line with several words.
@@ -26,11 +26,11 @@ pub enum NamesError {
     Empty,
 }
 
-/// Names of machines, one a line: `#` begins a comment, and `node/` before a name is what `kubectl get nodes -o name`
-/// prints.
+/// Parses names of machines, one name per line: `#` begins a comment, and a `node/` prefix, as printed by `kubectl get
+/// nodes -o name`, is removed.
 ///
 /// # Errors
-/// The line of a name that is there twice or has whitespace in it, or that there is none.
+/// Returns the line of a name that occurs twice or contains whitespace, or an error if the list is empty.
 pub fn names(text: &str) -> Result<Vec<String>, NamesError> {
     let mut lines: BTreeMap<&str, usize> = BTreeMap::new();
     let mut names = Vec::new();

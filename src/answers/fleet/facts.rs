@@ -12,8 +12,8 @@ use cuda_pitfalls_core::fact::{Change, Fact, Token};
 use cuda_pitfalls_core::machine::Machine;
 use cuda_pitfalls_core::verdict::Kind;
 
-/// What is compared of a machine, beside the variables of CUDA that it inherits. What is not in this list does not change
-/// what CUDA does, or follows from it.
+/// Properties of a machine that are compared, in addition to the CUDA variables that it inherits. Other properties do
+/// not change CUDA's behavior, or follow from these.
 const COMPARED: [&str; 10] = [
     "number of GPUs",
     "GPU model",
@@ -32,12 +32,12 @@ const NOT_SET: &str = "not set";
 /// The question that has figures.
 const CONTEXT: &str = "context size";
 
-/// What one document says of its machine.
+/// A document's facts about its machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct MachineFacts {
-    /// By name, in words. A variable that is not set is not there.
+    /// Facts by name, as text. Variables that are not set are left out.
     pub(super) facts: Vec<(String, String)>,
-    /// What a context takes on each GPU, by the sound calibrations.
+    /// Memory cost of a context on each GPU, from the sound calibrations.
     pub(super) contexts: Vec<i64>,
 }
 
@@ -130,7 +130,7 @@ pub(super) fn compare_facts(
     }
 }
 
-/// What one fact is, among the machines of a group.
+/// Compares a fact among the machines of a group.
 fn compare_fact(
     name: &str,
     class: &[(usize, &MachineFacts)],
@@ -184,7 +184,7 @@ fn answer(name: &str, value: &str) -> SharedAnswer {
 /// The smallest and the largest context of each machine.
 type ContextFigures = Vec<(usize, [i64; 2])>;
 
-/// What contexts take, among the machines on which they should take the same.
+/// Compares the memory cost of contexts among machines where it should be equal.
 fn compare_contexts(
     class: &[(usize, &MachineFacts)],
     group: usize,

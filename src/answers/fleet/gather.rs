@@ -13,18 +13,18 @@ use super::pool::DocumentPool;
 use cuda_pitfalls_core::archive::{self, ArchiveDocument, MOST_WRONG_LINES, Problem, Source};
 use cuda_pitfalls_trace as trace;
 
-/// A source is left after so many documents in all that were none of this program.
+/// Maximum number of documents of other programs in a source. The rest of such a source is skipped.
 const MOST_REFUSED: usize = 100_000;
 /// Lines are handed over together up to this size: a hundred reports of the essential set.
 const BATCH_BYTES: usize = 1 << 20;
 /// A trace names its schema so near to its beginning.
 const HEAD_BYTES: usize = 256;
-/// Where a report has its labels.
+/// Start of the labels in a report.
 const LABELS: &[u8] = b"\"labels\":";
 
 enum ReadJob {
     File(Source),
-    /// Documents of one source, and how many of it were refused, whoever looked at them.
+    /// Documents of one source, and the number of its rejected documents, counted across threads.
     Documents(Vec<ArchiveDocument>, Arc<AtomicUsize>),
 }
 
@@ -82,7 +82,8 @@ fn read_jobs(receive: &Mutex<Receiver<ReadJob>>, whole: &Mutex<()>, pool: &Docum
     }
 }
 
-/// Hands over the documents of a source in batches. A source is left if it goes on with what is no document at all.
+/// Passes the documents of a source to `take` in batches. The rest of a source is skipped if too many lines in a row
+/// are not documents.
 fn lines(
     source: &Source,
     pool: &DocumentPool,
@@ -111,7 +112,7 @@ fn lines(
     }
 }
 
-/// Whether a source is worth more work; where it is not, the pool is told which limit was met.
+/// Returns `true` if reading the source should continue. Otherwise, notes the reached limit in the pool.
 fn goes_on(source: &Source, wrong: usize, refused: usize, pool: &DocumentPool) -> bool {
     let why = if wrong >= MOST_WRONG_LINES {
         format!(
@@ -126,12 +127,12 @@ fn goes_on(source: &Source, wrong: usize, refused: usize, pool: &DocumentPool) -
     false
 }
 
-/// Whether something that was refused is a document of this program all the same, of another version.
+/// Returns `true` if a rejected document still belongs to this program, but to another version.
 fn is_ours(refused: &Rejection) -> bool {
     refused.bucket == Bucket::Unsupported
 }
 
-/// Whether this is the first line of a trace: the others are no documents of their own.
+/// Returns `true` if this is the first line of a trace. The other lines of a trace are not separate documents.
 fn begins_a_trace(found: &ArchiveDocument) -> bool {
     let name = format!("\"{}\"", trace::SCHEMA);
     let text = found.text.as_deref().unwrap_or_default();
@@ -168,7 +169,8 @@ fn add_document(found: ArchiveDocument, whole: &Mutex<()>, pool: &DocumentPool) 
     is_valid
 }
 
-/// The labels that a document begins with which cannot be read as a whole: they say which machine sent it.
+/// Returns the labels at the start of a document that cannot be parsed completely: they identify the machine that sent
+/// it.
 fn labels_in(text: &[u8]) -> BTreeMap<String, String> {
     let start = text
         .windows(LABELS.len())

@@ -16,7 +16,7 @@ use super::pool::{Answers, DocumentPool, LeftOutDocument, Name, PooledDocument};
 use super::usual::{AnswerGroup, Given, GroupQuestion};
 use cuda_pitfalls_core::report::SchemaId;
 
-/// What the program knows of a scenario that a report only names.
+/// The program's texts about a scenario that a report contains only by name.
 #[derive(Clone, Debug, Default)]
 pub struct Words {
     /// The question.
@@ -70,8 +70,8 @@ pub fn merge(
     fleet.ranked()
 }
 
-/// The documents with their machines. Each machine's documents stand together, the latest first; one that is dated in
-/// the future comes last.
+/// Sorts the documents by machine. The documents of a machine are adjacent, the latest first; a document dated in the
+/// future comes last.
 fn sort_by_owner(kept: Vec<PooledDocument>) -> (Vec<DocumentOwner>, Vec<PooledDocument>) {
     let mut owned: Vec<_> = document_owners(&kept).into_iter().zip(kept).collect();
     owned.sort_by(|(owner, one), (other_owner, other)| {
@@ -103,7 +103,7 @@ fn sort_groups(fleet: &mut Fleet) {
     }
 }
 
-/// Adds the machines of which every report is left out, by their label or else their GPUs.
+/// Adds the machines without any merged report, named by their label or else by their GPUs.
 fn add_left_out(machines: &mut Vec<FleetMachine>, left_out: Vec<LeftOutDocument>) {
     let mut known: BTreeSet<String> = BTreeSet::new();
     for machine in machines.iter() {
@@ -146,7 +146,7 @@ impl ExpectedMachines {
     }
 }
 
-/// Which machine answered what in which group, without the answers.
+/// The group of each machine's answers, without the answers.
 struct Members {
     /// The groups in the order of the document, each with its machines.
     groups: Vec<(Key, Vec<usize>)>,
@@ -208,7 +208,7 @@ fn numbered<T: Eq + Hash>(values: impl Iterator<Item = T>) -> Vec<usize> {
     all
 }
 
-/// Whether something of a document is compared, or why not.
+/// Use of a document in the comparison, or the reason why it is not used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Used {
     Yes,
@@ -216,7 +216,7 @@ enum Used {
     Disagrees,
 }
 
-/// What the documents of one machine have said so far, the latest of them first.
+/// Content of the documents of one machine that were read so far, the latest first.
 #[derive(Default)]
 struct Said<'a> {
     /// The answers by group and question, each with its document.
@@ -310,7 +310,7 @@ impl Members {
         is_used
     }
 
-    /// Counts the documents of which nothing is compared, each by its reason.
+    /// Counts the documents without any compared answer, each by its reason.
     fn count_unused(&self, kept: &[PooledDocument], input: &mut Input) {
         for (one, used) in kept.iter().zip(&self.used) {
             let (bucket, why) = match used {
@@ -402,7 +402,7 @@ impl Members {
         self.groups = numbered.into_iter().map(|(_, group)| group).collect();
     }
 
-    /// What the latest document of each machine says of it, if CUDA starts there.
+    /// Returns the facts about each machine from its latest document, if CUDA starts there.
     fn latest_facts<'a>(
         &self,
         kept: &'a [PooledDocument],
@@ -430,7 +430,7 @@ fn names_of(all: &[String]) -> String {
 }
 
 impl SharedAnswer {
-    /// Whether both are answers to one question, and not the same.
+    /// Returns `true` if both answer the same question, but differently.
     fn disagrees_with(&self, other: &SharedAnswer) -> bool {
         let is_asked_alike =
             self.asked == other.asked || self.asked.is_empty() || other.asked.is_empty();
@@ -440,7 +440,7 @@ impl SharedAnswer {
 }
 
 impl PooledDocument {
-    /// What it says of its machine that another document of the machine does not.
+    /// Returns the facts about the machine that differ from those in another document of the same machine.
     fn disagreements_with(&self, other: &PooledDocument) -> Vec<String> {
         let [starts, starts_there] = [self, other].map(|one| one.digest.machine.no_cuda.is_none());
         if starts != starts_there {
@@ -490,7 +490,7 @@ impl FleetMachine {
         self.shared_name.as_ref().unwrap_or(&self.name)
     }
 
-    /// Adds what a document says, of which those that are dated in the future come after the others.
+    /// Adds the content of a document. Documents dated in the future must be added last.
     fn add_document(
         &mut self,
         PooledDocument {
@@ -554,10 +554,10 @@ fn warn_of_clashes(machines: &mut [FleetMachine]) {
     }
 }
 
-/// Answers by what was asked and by group; empty for what most were asked.
+/// Answers by variant of the question and by group; the key of the most frequent variant is empty.
 type Variants<'a> = BTreeMap<&'a str, BTreeMap<usize, Vec<Given<'a>>>>;
 
-/// Of a question, what each group usually shows, and which of its machines differ.
+/// Usual result of each group for a question, and its machines that differ.
 type Results = Vec<(usize, Usual, Vec<Difference>)>;
 
 struct QuestionMerge<'a, W> {
@@ -673,7 +673,7 @@ impl<'a, W: Fn(&str) -> Option<Words>> QuestionMerge<'a, W> {
     }
 }
 
-/// The answers by what was asked. Answers that do not say what was asked join the most frequent ones.
+/// Groups the answers by variant of the question. Answers without a variant join the most frequent one.
 fn answers_by_variant(given: BTreeMap<usize, Vec<Given<'_>>>) -> Variants<'_> {
     let mut groups = Vec::new();
     for (group, all) in given {
@@ -698,7 +698,7 @@ fn answers_by_variant(given: BTreeMap<usize, Vec<Given<'_>>>) -> Variants<'_> {
     variants
 }
 
-/// What most of these were asked, as far as they say it.
+/// Returns the most frequent variant of the question among these answers, if any answer has one.
 fn most_asked<'a: 'g, 'g>(all: impl IntoIterator<Item = &'g AnswerGroup<'a>>) -> Option<&'a str> {
     let mut counts: BTreeMap<&'a str, usize> = BTreeMap::new();
     for one in all {

@@ -1,4 +1,4 @@
-//! Which documents are of one machine, and what it is called.
+//! The documents of each machine, and its name.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -7,11 +7,11 @@ use super::pool::PooledDocument;
 
 /// The labels that name a machine, the first first.
 pub(super) const NAMES: [&str; 2] = ["node", "host"];
-/// So much of a UUID tells GPUs apart: `GPU-8b6c2f00`.
+/// Length of a shortened UUID that still distinguishes GPUs: `GPU-8b6c2f00`.
 const SHORT: usize = 12;
 
-/// The machine of each document. Reports with one name are of one machine where they share a GPU, or are linked by
-/// others that do: a name that was given twice hides nobody.
+/// Returns the machine of each document. Reports with the same name belong to the same machine if they share a GPU, or
+/// if other reports link them. So a name that was given twice hides no machine.
 pub(super) fn document_owners(kept: &[PooledDocument]) -> Vec<DocumentOwner> {
     let called = called(kept);
     let linked = Linked::new(kept, &called);
@@ -43,7 +43,7 @@ pub(super) fn document_owners(kept: &[PooledDocument]) -> Vec<DocumentOwner> {
         .collect()
 }
 
-/// What each document is called: by a label, or by its GPUs.
+/// Returns the name of each document: from a label, or from its GPUs.
 fn called(kept: &[PooledDocument]) -> Vec<String> {
     // The labels that documents with these GPUs have.
     let mut labelled: HashMap<&[String], BTreeSet<&str>> = HashMap::new();
@@ -112,7 +112,8 @@ fn unique_name(taken: &mut HashMap<String, usize>, name: &str) -> String {
     }
 }
 
-/// The owners of one name by their first documents: where there are several, the UUID of a GPU stands behind the name.
+/// Returns the owners with one name by their first documents. If there are several, the UUID of a GPU is appended to
+/// the name.
 fn distinct_owners(name: &str, machines: &BTreeMap<usize, &str>) -> Vec<(usize, DocumentOwner)> {
     let mut taken: HashMap<String, usize> = HashMap::new();
     for gpu in machines.values() {
@@ -144,13 +145,13 @@ fn distinct_owners(name: &str, machines: &BTreeMap<usize, &str>) -> Vec<(usize, 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct DocumentOwner {
     pub(super) name: String,
-    /// Its first document, by path: a report may claim any name, so a name alone is no identity.
+    /// Its first document, by path. A name alone does not identify a machine, because a report may claim any name.
     first: usize,
-    /// What its documents call it, where another machine's call that one the same.
+    /// Name in its documents, if another machine's documents have the same name.
     pub(super) shared_name: Option<String>,
 }
 
-/// Which documents are linked with one another, directly or by others.
+/// Links between documents, direct or through others.
 struct Linked(Vec<usize>);
 
 impl Linked {
@@ -203,7 +204,7 @@ impl Linked {
     }
 }
 
-/// What a machine is called by its labels.
+/// Returns the name of a machine from its labels.
 pub(super) fn label(machine: &FleetMachine) -> Option<&str> {
     let label = NAMES
         .iter()

@@ -8,7 +8,7 @@ use super::names::NAMES;
 /// A label of a single machine tells no more than its name.
 const FEWEST: usize = 2;
 
-/// What a machine differs in, whatever it shows instead: the question with the case, the step or the figure.
+/// Subject of a difference, regardless of the machine's result: the question with the case, the step or the figure.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Aspect<'f> {
     NoCuda,
@@ -22,7 +22,8 @@ enum Aspect<'f> {
     },
 }
 
-/// The machines that differ from a majority, those on which CUDA does not start first, and then by what differs first.
+/// Returns the machines that differ from a majority. Machines where CUDA does not start come first; the others are
+/// ordered by their first difference.
 pub fn outliers(fleet: &Fleet) -> Vec<Outliers> {
     let mut known: BTreeMap<usize, (BTreeSet<Aspect<'_>>, Vec<usize>)> = BTreeMap::new();
     for (index, machine) in fleet.machines.iter().enumerate() {
@@ -103,7 +104,7 @@ fn difference_aspects(difference: &Difference) -> Vec<Aspect<'_>> {
     }
 }
 
-/// How many machines of the fleet have each label.
+/// Returns the number of machines of the fleet with each label.
 fn count_labels(fleet: &Fleet) -> HashMap<(&str, &str), usize> {
     let mut holders = HashMap::new();
     for (name, value) in fleet.machines.iter().flat_map(|machine| &machine.labels) {

@@ -1,4 +1,4 @@
-//! What many documents answer, each answer kept once: most machines show the same.
+//! Answers of many documents. Each answer is stored only once, because most machines have the same ones.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,13 +13,13 @@ use cuda_pitfalls_core::verdict::Provenance;
 
 /// The most bytes of different answers. A thousand machines that all differ take a tenth of it.
 const MOST_BYTES: usize = 128 << 20;
-/// An answer takes so many times its text.
+/// Estimated size of an answer, as a multiple of its text.
 const FACTS_BYTES: usize = 6;
 
-/// What is taken of the documents.
+/// Rule that selects documents.
 #[derive(Clone, Debug)]
 pub struct Rule {
-    /// Who must have answered.
+    /// Required source of the answers: real drivers or the simulated machine.
     pub provenance: Provenance,
     /// The start of a run that is not stale, RFC 3339, UTC.
     pub not_before: Option<String>,
@@ -49,15 +49,15 @@ pub(super) struct LeftOutDocument {
     pub(super) machine: FleetMachine,
 }
 
-/// What is kept of one document.
+/// The stored part of a document.
 #[derive(Debug)]
 pub(super) struct PooledDocument {
     pub(super) path: String,
-    /// Whether its date cannot be true: it counts only where the machine has no other report.
+    /// `true` if its date cannot be correct: it counts only if the machine has no other report.
     pub(super) is_of_the_future: bool,
-    /// What it says of its machine.
+    /// The document's facts about its machine.
     pub(super) facts: Arc<MachineFacts>,
-    /// What it says, without its answers and the facts.
+    /// Digest of the document, without its answers and the facts.
     pub(super) digest: Digest,
     /// Indices of [`Answers::all`], in the order of their names.
     pub(super) answers: Box<[u32]>,
@@ -65,7 +65,7 @@ pub(super) struct PooledDocument {
     pub(super) figures: Box<[i64]>,
 }
 
-/// The name of a question, and what is said of it.
+/// Name of a question, and texts about it.
 #[derive(Debug, Default)]
 pub(super) struct Name {
     pub(super) name: String,
@@ -120,7 +120,7 @@ impl DocumentPool {
         }
     }
 
-    /// Keeps the name of the machine that a document is of which is not read, if it says that.
+    /// Stores the name of the machine of a document that is not read, if the document contains one.
     pub(super) fn leave_out(&self, path: &str, bucket: Bucket, labels: BTreeMap<String, String>) {
         let machine = FleetMachine {
             labels,
@@ -144,7 +144,7 @@ impl DocumentPool {
         }
     }
 
-    /// Names a source of which the rest is not read, and why.
+    /// Lists a source as partly read, with the reason.
     pub(super) fn note_source(&self, path: String, why: String) {
         lock(&self.input).not_merged.push(NotMerged {
             path,
@@ -251,7 +251,7 @@ impl DocumentPool {
         Some(Rejection { bucket, why })
     }
 
-    /// What was read, in an order that does not depend on who read it.
+    /// Returns everything that was read, in an order that does not depend on the threads.
     pub(super) fn into_parts(
         self,
     ) -> (
@@ -289,7 +289,7 @@ impl DocumentPool {
 }
 
 impl PooledDocument {
-    /// What becomes of it unless another document of its machine stands before it.
+    /// Returns its bucket, unless another document of its machine takes precedence.
     pub(super) fn bucket(&self) -> Bucket {
         if self.digest.machine.partial {
             Bucket::Partial

@@ -1,4 +1,4 @@
-//! What matters most: documents keep their differences in this order, and every form shows them in it.
+//! Importance of differences: documents store their differences in this order, and every output format keeps it.
 
 use std::cmp::Ordering;
 
@@ -74,7 +74,7 @@ impl Difference {
         self.machines.len().saturating_add(self.usual_machines)
     }
 
-    /// Which part of the machines differs.
+    /// Returns the share of the machines that differ.
     fn machine_share(&self) -> f64 {
         self.machines.len() as f64 / (self.all_machines() as f64).max(1.0)
     }

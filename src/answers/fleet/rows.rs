@@ -49,7 +49,7 @@ pub(super) fn answers(survey: &SurveyDocument) -> Vec<MachineAnswer> {
     answers.collect()
 }
 
-/// The facts by which machines are compared.
+/// Returns the facts that machines are compared by.
 fn facts(file: &KindFile, row: &FactRow) -> Vec<CaseChange> {
     let facts = file.answers.iter().filter_map(|[name, word]| {
         let value = file.fact(name).comparable_value(row.fact(name));

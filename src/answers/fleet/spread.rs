@@ -1,14 +1,15 @@
-//! Figures of several machines, and when one of them differs: this rule stands here alone.
+//! Figures of several machines, and the rule for outliers, which is defined only here.
 
 use super::document::ByteSpread;
 
-/// A figure differs if it is further from the median than this many times the median distance. Of figures that
-/// vary by chance alone, normally distributed, one in 10^11 is: none among 10,000 machines with 1,000 figures each.
+/// Minimum distance of an outlier from the median, as a multiple of the median distance. Among figures that vary only
+/// by chance, normally distributed, one in 10^11 is an outlier: none among 10,000 machines with 1,000 figures each.
 const MOST_MADS: u64 = 10;
-/// And further than this: NVML counts in pages of 2 MiB, and the committed reports of nine machines with two H200
-/// differ by at most one of them where nothing else does.
+/// Minimum distance of an outlier from the median, in bytes. NVML counts in pages of 2 MiB, and the committed reports
+/// of nine machines with two H200 differ by at most one of them if there is no other difference.
 const NOISE_BYTES: u64 = 2 << 20;
-/// And further than a hundredth of the median, which is what the size of a context differs by between them.
+/// Minimum distance of an outlier from the median, as a fraction of the median. The sizes of contexts differ by up to a
+/// hundredth between these machines.
 const HUNDREDTH: u64 = 100;
 /// Beside other processes a figure has to be further away, because some of it may be theirs: attempts that count
 /// vary by up to 22 MiB in the committed reports of such runs.
@@ -35,7 +36,8 @@ impl ByteSpread {
         })
     }
 
-    /// Whether a figure differs from those of which this is the spread, on GPUs that others use too or do not.
+    /// Returns `true` if a figure is an outlier of this spread. `is_shared` is `true` if other processes use the GPUs
+    /// too.
     pub(super) fn is_outlier(&self, figure: i64, is_shared: bool) -> bool {
         let away = figure.abs_diff(self.median_bytes);
         let is_beyond_chance = away > self.mad_bytes.unsigned_abs().saturating_mul(MOST_MADS);
@@ -43,7 +45,7 @@ impl ByteSpread {
     }
 }
 
-/// How far figures with this median may be from one another without a cause.
+/// Returns the maximum difference, without a cause, between figures with this median.
 pub(super) fn noise_limit(median: i64, is_shared: bool) -> u64 {
     let noise = NOISE_BYTES.max(median.unsigned_abs() / HUNDREDTH);
     if is_shared {

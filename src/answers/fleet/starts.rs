@@ -1,4 +1,4 @@
-//! Whether CUDA starts on a machine, by what its report says.
+//! Evidence in a report on whether CUDA starts on a machine.
 
 use cuda_pitfalls_core::calibration::Calibration;
 use cuda_pitfalls_core::fact::{Fact, Token};
@@ -7,10 +7,10 @@ use cuda_pitfalls_core::report::{CompactCase, CompactScenario};
 use cuda_pitfalls_core::text::counts::tally_items;
 use cuda_pitfalls_core::verdict::{Kind, Reason};
 
-/// What a machine lacks if CUDA cannot start on it.
+/// Missing parts that keep CUDA from starting on a machine.
 const LACKING: [&str; 5] = ["no_nvml", "no_driver", "no_gpu", "no_libcuda", "nvml_error"];
 
-/// Why a question has no answer although CUDA starts: others are at work, or attempts disagree.
+/// Reasons why a question has no answer although CUDA starts: other processes are active, or attempts disagree.
 const OF_OTHERS: [Reason; 9] = [
     Reason::NotModelled,
     Reason::Intermittent,
@@ -23,7 +23,7 @@ const OF_OTHERS: [Reason; 9] = [
     Reason::HostUnsafe,
 ];
 
-/// What a question says of whether CUDA starts.
+/// Evidence of a question on whether CUDA starts.
 #[derive(Clone, Debug, Default)]
 pub(super) struct StartEvidence {
     has_answer: bool,
@@ -43,7 +43,7 @@ impl StartEvidence {
     }
 }
 
-/// Why CUDA does not start; `None` if it does, or if nothing was asked that tells.
+/// Returns the reason why CUDA does not start, or `None` if it does or if there is no evidence.
 pub(super) fn why_not(
     machine: &Machine,
     calibrations: &[Calibration],
@@ -79,7 +79,7 @@ pub(super) fn why_not(
     most_frequent(asked.iter().filter_map(|one| one.failure.clone()))
 }
 
-/// Whether a GPU answered, or its memory was used.
+/// Returns `true` if a GPU answered, or if its memory was used.
 fn uses_gpu(case: &CompactCase) -> bool {
     for outcome in &case.outcomes {
         let mut used = outcome.used_bytes.values().flatten();
@@ -92,7 +92,7 @@ fn uses_gpu(case: &CompactCase) -> bool {
     false
 }
 
-/// Whether it is about a GPU that the process sees.
+/// Returns `true` if it is about a GPU that the process sees.
 fn shows_gpu(fact: &Fact) -> bool {
     match fact {
         Fact::Visible(Some(gpus)) | Fact::Contexts(Some(gpus)) => !gpus.is_empty(),
@@ -102,7 +102,7 @@ fn shows_gpu(fact: &Fact) -> bool {
     }
 }
 
-/// How a question ended that was asked: by the status of the first call that failed, or without an answer.
+/// Returns how a question failed: the status of the first failed call, or that there was no answer.
 fn failed_status(asked: &CompactScenario) -> Option<String> {
     let outcomes = asked.cases.iter().flat_map(|case| &case.outcomes);
     for change in outcomes.flat_map(|outcome| &outcome.facts) {

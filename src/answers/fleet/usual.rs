@@ -1,4 +1,4 @@
-//! What is usual for one question in one group, and who differs from it.
+//! Usual result of a group for a question, and the machines that differ from it.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -7,7 +7,7 @@ use super::change::facts_that_differ as differing_facts;
 use super::document::{ByteSpread, Difference, GroupOutcome, Key, Usual, What};
 use super::spread::noise_limit;
 
-/// One document's answer to the question that is being looked at.
+/// A document's answer to the current question.
 #[derive(Clone, Copy)]
 pub(super) struct Given<'a> {
     pub(super) machine: usize,
@@ -19,13 +19,13 @@ pub(super) struct GroupQuestion<'a> {
     pub(super) given: Vec<Given<'a>>,
     /// The index of the group.
     pub(super) group: usize,
-    /// Who is asked, in ascending order.
+    /// Machines that are compared, in ascending order.
     pub(super) members: &'a [usize],
     pub(super) key: &'a Key,
     pub(super) question: usize,
 }
 
-/// One machine's value of a figure. In this order, outliers with similar values are neighbours.
+/// A machine's value of a figure. In this order, outliers with similar values are neighbors.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct FigureReading {
     bytes: i64,
@@ -133,7 +133,7 @@ impl Cluster {
 }
 
 impl GroupQuestion<'_> {
-    /// What is usual, and every difference from it.
+    /// Returns the usual result, and every difference from it.
     pub(super) fn usual_and_differences(&self) -> (Usual, Vec<Difference>) {
         let groups = AnswerGroup::split(self.given.iter().copied());
         let mut by_outcome: BTreeMap<&Same, Vec<&AnswerGroup>> = BTreeMap::new();
