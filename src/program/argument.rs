@@ -1,4 +1,4 @@
-//! The values of arguments, and what is said of one that cannot be read.
+//! Parsing of argument values, and the errors for values that cannot be read.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use cuda_pitfalls_instrument::simulated;
 /// The most masks that `--generate` takes.
 const MOST_GENERATED: usize = 100_000;
 
-/// Why the value of an argument cannot be read, where that depends on what the program knows: it says what can be.
+/// Errors for argument values that depend on what the program knows; each lists the valid values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum ArgumentError {
     /// No driver to run on.
@@ -183,7 +183,7 @@ pub(crate) fn parse_shard(text: &str) -> Result<Shard, &'static str> {
     Shard::parse(text).ok_or("a part and how many parts there are, such as 1/4")
 }
 
-/// An address to which a page may link: nothing that a browser would run.
+/// Returns the address if a page may link to it: it contains nothing that a browser would run.
 pub(crate) fn address(text: &str) -> Result<String, &'static str> {
     let is_address = ["https://", "http://", "file:///", "/", "./", "../"]
         .iter()

@@ -1,5 +1,5 @@
-//! Which commit the program is built from, and what the tables of calls say about C, for the test that holds it against
-//! the bindings.
+//! Writes the commit that the program is built from, and the C declarations of the tables of calls for the test that
+//! compares them with the bindings.
 
 mod declared;
 
@@ -27,8 +27,8 @@ fn main() {
     }
 }
 
-/// The commit of the checkout that is being built; none if this is no checkout of its own, or git
-/// is not there.
+/// Returns the commit of the checkout that is being built; `None` if this is not its own checkout, or git is not
+/// installed.
 fn git_commit() -> Option<String> {
     let here = env::var_os("CARGO_MANIFEST_DIR")?;
     // A package that was unpacked inside another repository is no checkout of ours.
@@ -66,14 +66,14 @@ fn run_git(folder: &OsStr, arguments: &[&str]) -> Option<String> {
     said(Command::new("git").arg("-C").arg(folder).args(arguments))
 }
 
-/// What a command says in one line, if it succeeds.
+/// Returns the trimmed output of a command, if it succeeds.
 fn said(command: &mut Command) -> Option<String> {
     let output = command.output().ok()?;
     let text = String::from_utf8(output.stdout).ok()?;
     output.status.success().then(|| text.trim().to_owned())
 }
 
-/// What the tables of calls say about C, for the test that holds it against the bindings.
+/// Writes the C declarations of the tables of calls, for the test that compares them with the bindings.
 fn write_declared() -> Result<(), Box<dyn Error>> {
     let out = env::var_os("OUT_DIR").ok_or("cargo did not set OUT_DIR")?;
     let path = Path::new(&out).join("declared.rs");

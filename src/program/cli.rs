@@ -54,7 +54,7 @@ pub fn list_commands() -> Vec<(String, String)> {
     commands
 }
 
-/// Whether the command line is understood; none of its commands is run.
+/// Returns `true` if the command line can be parsed; runs none of its commands.
 pub fn is_understood(arguments: &[String]) -> bool {
     let matches = help::command().try_get_matches_from(arguments);
     matches

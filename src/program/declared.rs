@@ -1,5 +1,5 @@
-//! What the tables of calls say about C, as Rust that compiles only if the bindings say the same:
-//! prototypes, sizes and offsets of structs, constants, status codes. `tests/calls.rs` includes it.
+//! The C declarations of the tables of calls, as Rust that compiles only if the bindings agree: prototypes, sizes and
+//! offsets of structs, constants, status codes. `tests/calls.rs` includes it.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use cuda_pitfalls_calls::{
     self as calls, Call, CallLibrary, Constants, Output, Param, ParamKind, Returns,
 };
 
-/// The version of CUDA whose headers the bindings are made from, by the features of cudarc.
+/// CUDA version of the headers that the bindings are made from, by the features of cudarc.
 const VERSION: u32 = 13040;
 
 /// Calls of that version that the bindings leave out.

@@ -19,16 +19,16 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::host;
 
-/// Where the loader looks first.
+/// Variable with the directories that the loader searches first.
 const LIBRARY_PATH: &str = "LD_LIBRARY_PATH";
 /// The folder of MPS.
 const MPS: &str = "CUDA_MPS_PIPE_DIRECTORY";
-/// The name by which programs open libcuda.
+/// Name that programs open libcuda by.
 const LIBCUDA: &str = "libcuda.so.1";
-/// How long a look at a process may take without an answer, in milliseconds.
+/// Time limit for an examined process to answer, in milliseconds.
 const LOOK_MS: u64 = 20_000;
 
-/// Why nothing could be examined.
+/// Reasons why nothing could be examined.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum DoctorError {
     /// The simulated machine could not be made.
@@ -57,10 +57,10 @@ impl From<std::io::Error> for DoctorError {
     }
 }
 
-/// What starts the processes of an examination.
+/// Starts the processes of an examination.
 pub(crate) struct Doctor {
     program: PathBuf,
-    /// How long each call may take, in milliseconds.
+    /// Time limit of each call, in milliseconds.
     deadline_ms: u64,
     /// An empty folder of this examination, where one can be made.
     home: Option<Folder>,
@@ -100,10 +100,10 @@ impl Doctor {
         })
     }
 
-    /// Tries how CUDA starts here; if it does not, also without each part of the environment.
+    /// Tries how CUDA starts here. If it does not start, tries again without each part of the environment.
     ///
     /// # Errors
-    /// A process could not be killed, or the user stopped it.
+    /// Returns an error if a process could not be killed, or the user stopped the examination.
     pub(crate) fn examine_machine(
         &mut self,
         needs: &[NeedFacts],
@@ -365,7 +365,7 @@ impl Doctor {
     }
 }
 
-/// Whether the driver was started well, as it is or with a change.
+/// Returns `true` if the driver was initialized without an error, unchanged or with a change.
 fn has_good_start(examination: &Examination) -> bool {
     let mut starts = examination.starts.iter();
     starts.any(|start| start.library == Started::Driver && start.is_good())
@@ -394,7 +394,8 @@ fn list_folder_changes(as_it_is: &Environment) -> Vec<(StartChange, Environment)
     changes
 }
 
-/// What to try: the files and the system calls of the table, with the device file of each GPU.
+/// Returns the files (with `true` if they are written) and the system calls to try: those of the table, and the device
+/// file of each GPU.
 fn wanted(needs: &[NeedFacts], host: &HostState) -> (Vec<(String, bool)>, Vec<String>) {
     let (mut files, mut calls) = (BTreeMap::new(), Vec::new());
     for need in needs {
@@ -419,7 +420,7 @@ fn wanted(needs: &[NeedFacts], host: &HostState) -> (Vec<(String, bool)>, Vec<St
     (files.into_iter().collect(), calls)
 }
 
-/// What a fresh process said of a start.
+/// Collects the messages of a fresh process about a start.
 fn started(library: Started, changed: Option<StartChange>, examined: Examined) -> LibraryStart {
     let mut start = LibraryStart {
         library,

@@ -1,11 +1,11 @@
-//! The GPUs of a machine, as NVML lists them in a process of its own.
+//! The GPUs of a machine, as NVML lists them in a separate process.
 
 use cuda_pitfalls_answers::visibility::{GpuSource, ListedGpu};
 use cuda_pitfalls_instrument::folder::Folder;
 use cuda_pitfalls_instrument::simulated::{self, MachineError};
 use cuda_pitfalls_instrument::supervisor::{Interrupt, SamplerClient};
 
-/// Why the GPUs are not known.
+/// Reasons why the GPUs are not known.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum GpusError {
     /// NVML does not answer.

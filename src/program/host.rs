@@ -11,7 +11,7 @@ use cuda_pitfalls_instrument::examiner::place;
 /// The inode of the first PID namespace, fixed by the kernel.
 const FIRST_PID_NAMESPACE: &str = "pid:[4026531836]";
 
-/// The containers and namespaces around this process, before NVML is asked.
+/// Detects the containers and namespaces around this process, before NVML is queried.
 pub(crate) fn detect_isolation() -> Isolation {
     let namespace = fs::read_link("/proc/self/ns/pid").ok();
     Isolation {
@@ -32,10 +32,11 @@ pub(crate) fn detect_container() -> Option<String> {
     found.map(|(_, name)| name.to_string())
 }
 
-/// Where the kernel lists the devices of the PCI bus.
+/// Directory where the kernel lists the devices of the PCI bus.
 const PCI: &str = "/sys/bus/pci/devices";
 
-/// How many NVIDIA GPUs the PCI bus lists for the driver; `None` in a container, to which only some may belong.
+/// Returns the number of NVIDIA GPUs that the PCI bus lists for the driver; `None` in a container, because only some of
+/// them may belong to it.
 pub(crate) fn pci_gpus() -> Option<u64> {
     if detect_container().is_some() {
         None
@@ -44,8 +45,9 @@ pub(crate) fn pci_gpus() -> Option<u64> {
     }
 }
 
-/// The number of GPUs that the driver has bound; if it has bound none, the number of GPUs that no other driver has. A
-/// GPU that is passed to a virtual machine does not belong to the driver, nor does a part of a divided GPU.
+/// Returns the number of GPUs bound to the NVIDIA driver; if there are none, the number of GPUs that no other driver is
+/// bound to. A GPU that is passed through to a virtual machine, or a virtual function of a GPU, does not belong to the
+/// driver.
 fn listed_gpus(devices: &Path) -> Option<u64> {
     let (mut taken, mut left) = (0, 0);
     for entry in fs::read_dir(devices).ok()?.flatten() {

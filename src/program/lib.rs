@@ -2,15 +2,15 @@
 //!
 //! The documentation does not say what `CUDA_VISIBLE_DEVICES` does after a device count, or which
 //! call puts 500 MiB on GPU 0. Here a scenario file lists calls in order; a fresh process
-//! makes exactly those calls; NVML is read at every step from outside; a JSON report says what
-//! happened.
+//! makes exactly those calls; NVML is read at every step from outside; a JSON report describes
+//! what happened.
 //!
 //! ```text
 //! scenario ┐                                             ┌ worker: Step -> call -> Event ┐
 //! survey   ├─> Plan ──> Experiment ──> supervisor ───────┤                               ├──> Recording
 //! calibrate┘                                             └ sampler: NVML -> readings ────┘        │
 //!                                                                                                 ▼
-//!          renderings <── report: Recording beside Judged <── judge <── Observation <── observe ──┘
+//!          renderings <── report: Recording with Judged <──── judge <── Observation <── observe ──┘
 //! ```
 //!
 //! # As a library
@@ -28,7 +28,7 @@
 //! use cuda_pitfalls::mask::{InitStatus, parse};
 //!
 //! let gpus = ["GPU-aa00beef-0000-4000-8000-000000000000", "GPU-ab00beef-0000-4000-8000-000000000000"].map(String::from);
-//! // The list ends, without an error, at the first entry that names no GPU.
+//! // The list ends, without an error, at the first entry that is not a valid GPU.
 //! assert_eq!(parse(Some("1,7,0"), None, &gpus).gpus, [1]);
 //! // Naming a GPU twice hides all.
 //! assert_eq!(parse(Some("0,0"), None, &gpus).status, InitStatus::InvalidDevice);
@@ -50,7 +50,8 @@
 //! ```
 //!
 //! The other modules are public for the tests and the documents of the program. docs.rs leaves them out, and they may
-//! change in any release. docs/library.md says more; docs/architecture.md has the map of rooms, from the bottom up.
+//! change in any release. docs/library.md has the details; docs/architecture.md has the map of the crates, from the
+//! bottom up.
 
 #![cfg(target_os = "linux")]
 

@@ -60,7 +60,7 @@ pub(crate) fn run(options: &RunOptions) -> Result<Exit, RunError> {
     ended
 }
 
-/// Asks every question of a survey, and returns the exit code.
+/// Runs every question of a survey, and returns the exit code.
 pub(crate) fn survey(options: &SurveyOptions) -> Result<Exit, RunError> {
     let launcher = Launcher::install()?;
     // Options that exclude each other are reported before the machine is touched.

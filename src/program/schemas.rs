@@ -12,7 +12,7 @@ use cuda_pitfalls_trace as document;
 pub struct Schema {
     /// The word that `schema` takes.
     pub name: &'static str,
-    /// What it describes.
+    /// Subject of the schema.
     about: &'static str,
     /// The schema itself.
     pub make: fn() -> serde_json::Value,

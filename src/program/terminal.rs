@@ -1,4 +1,4 @@
-//! Terminals: their width, whether output may be coloured, and what it means that nothing can be printed.
+//! Terminals: their width, whether output may be colored, and what a failed write means.
 
 use std::io::{self, IsTerminal};
 use std::os::fd::AsFd;
@@ -10,13 +10,13 @@ use cuda_pitfalls_answers::exit::Exit;
 use cuda_pitfalls_core::text::lines::{NARROWEST, WIDTH};
 use cuda_pitfalls_instrument::output;
 
-/// How many columns a line may have: `COLUMNS` if it is a number, else the width of the terminal,
-/// else [`WIDTH`]. Never less than [`NARROWEST`].
+/// Returns the number of columns of a line: `COLUMNS` if it is a number, else the width of the terminal, else
+/// [`WIDTH`]. Never less than [`NARROWEST`].
 pub(crate) fn width(stream: &impl AsFd) -> usize {
     width_or(stream, WIDTH)
 }
 
-/// As [`width`], with another number of columns where no terminal says one.
+/// Like [`width`], but returns `otherwise` if no terminal reports a width.
 pub(crate) fn width_or(stream: &impl AsFd, otherwise: usize) -> usize {
     let told = std::env::var("COLUMNS")
         .ok()
@@ -28,16 +28,16 @@ pub(crate) fn width_or(stream: &impl AsFd, otherwise: usize) -> usize {
     told.or(seen).unwrap_or(otherwise).max(NARROWEST)
 }
 
-/// What `--color` said, once it was read.
+/// Value of `--color`, once it was read.
 static CHOICE: OnceLock<ColorChoice> = OnceLock::new();
 
-/// Decides whether output is coloured, for the rest of the process.
+/// Sets whether output is colored, for the rest of the process.
 pub(crate) fn choose_color(choice: ColorChoice) {
     let _ = CHOICE.set(choice);
 }
 
-/// Whether output on a stream is coloured: as `--color` says, else if it is a terminal whose user did not ask for plain
-/// words (`NO_COLOR`).
+/// Returns `true` if output on a stream is colored: as `--color` says, else if it is a terminal and `NO_COLOR` is not
+/// set.
 pub(crate) fn is_coloured(stream: &impl IsTerminal) -> bool {
     match CHOICE.get() {
         Some(ColorChoice::Always) => true,

@@ -3,7 +3,7 @@
 use clap::Command;
 use clap_complete::Shell;
 
-/// After `explain` bash offers the names that it knows beside what the script offers.
+/// After `explain`, bash offers these names in addition to those of the generated script.
 const BASH: &str = r#"
 _cuda_pitfalls_names() {
     _cuda__pitfalls "$@"
@@ -16,7 +16,7 @@ complete -F _cuda_pitfalls_names -o bashdefault -o default cuda-pitfalls
 const FISH: &str = r#"
 complete -c cuda-pitfalls -n "__fish_cuda_pitfalls_using_subcommand explain" -f -a "(cuda-pitfalls list --names)"
 "#;
-/// What zsh does for the words of `explain`, instead of completing the names of files.
+/// Completion of the words of `explain` in zsh, in place of file names.
 const ZSH: &str = r#":{compadd -- ${(f)"$(cuda-pitfalls list --names)"}}'"#;
 
 /// The script for this shell. What a run starts is left out: the scripts would offer hidden commands too.

@@ -99,7 +99,7 @@ fn examine_and_print(
     Ok(ended(exit.worst(shown)))
 }
 
-/// How CUDA starts here, beside a program that could not start it; none if that cannot be examined.
+/// Examines how CUDA starts here, after a program failed to start it; `None` if that cannot be examined.
 pub(super) fn examine_here() -> Option<(Examination, Diagnosed)> {
     let needs = &Known::embedded().needs;
     let mut doctor = Doctor::new(&On::Cuda, BESIDE_A_PROGRAM_MS).ok()?;

@@ -1,4 +1,4 @@
-//! `explain`: the answer to words, from what comes with the program.
+//! `explain`: the answer to a query, from the built-in knowledge.
 
 use std::ffi::OsString;
 use std::io::{self, IsTerminal, Write};
@@ -108,7 +108,8 @@ pub(super) fn run_explain(arguments: &ExplainArguments) -> Outcome {
     Ok(ended(exit.worst(shown)))
 }
 
-/// Answers what was passed through. Of a program that failed to start CUDA, the cause that holds here is named.
+/// Answers the text that was passed through. If the program failed to start CUDA, the answer includes the cause on this
+/// machine.
 fn answer_on_stderr(found: &Explanation<'_>, ran: Option<Ended>, all: bool) {
     let has_failed = ran.is_some_and(|ran| ran.code != Some(0));
     let is_of_start = found.first_advice().is_some_and(|advice| advice.doctor);
@@ -139,16 +140,16 @@ fn answer_on_stderr(found: &Explanation<'_>, ran: Option<Ended>, all: bool) {
 
 /// The text to explain, and where it came from.
 struct Heard {
-    /// Whether there are no words.
+    /// `true` if the text contains no words.
     is_blank: bool,
     query: Query,
     /// The exit code of passing it through; `None` if it was not passed.
     passed: Option<Exit>,
-    /// How the command ended, if one was run.
+    /// Exit of the command, if one was run.
     ran: Option<Ended>,
 }
 
-/// What a command writes on stderr, which is passed through.
+/// Runs a command, passes its stderr through, and returns the text to explain.
 fn ran(command: &[OsString]) -> Result<Heard, TracerError> {
     let (ended, kept) = tracer::pass_through(command, MOST_BYTES)?;
     let query = Query::parse_pasted(&String::from_utf8_lossy(&kept));
@@ -160,8 +161,8 @@ fn ran(command: &[OsString]) -> Result<Heard, TracerError> {
     })
 }
 
-/// What comes from standard input, read to its end whatever becomes of stdout: whoever writes it must not die of it.
-/// At a terminal a line says that a message is to be pasted.
+/// Reads standard input to its end even if stdout is closed, so that the program that writes it is not killed by
+/// SIGPIPE. At a terminal, first prints a line that asks for a message.
 fn read_pasted(json: bool) -> io::Result<Heard> {
     let stdin = io::stdin();
     let is_typed = stdin.is_terminal();

@@ -11,7 +11,7 @@ use cuda_pitfalls_core::output::{EVERYBODY, check, replace};
 use cuda_pitfalls_core::scenario::{Instance, Scenario};
 use cuda_pitfalls_core::text::escape::terminal;
 
-/// What the exported program does.
+/// Help on what the exported program does.
 pub(super) const ENDS: &str = "\
 Calls are exported as C, Python lines as Python. The program runs trap and control in separate processes, and reads \
 memory through NVML where the scenario is about memory. It exits with 0 if the effect occurs in the trap and not in \
@@ -66,7 +66,7 @@ pub(super) fn run_export(arguments: &ExportArguments) -> Outcome {
     }
 }
 
-/// The text of the file, or why there is none.
+/// Returns the text of the file, or the reason why it cannot be written.
 fn written(
     scenario: &Scenario,
     instance: &Instance,

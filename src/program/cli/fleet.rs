@@ -155,10 +155,10 @@ fn run_merge(arguments: &Merge) -> Outcome {
     Ok(named(exit(&merged, &arguments.forbid).worst(shown)))
 }
 
-/// The machines that are expected, and which documents are merged.
+/// Returns the machines that are expected, and the rule for the documents to merge.
 ///
 /// # Errors
-/// An argument does not say what it must, or a file is not there.
+/// Returns an error if an argument is not valid, or a file does not exist.
 fn check_merge(arguments: &Merge) -> Result<(Option<Vec<String>>, Rule), CliError> {
     let stdin = Path::new(input::STDIN);
     let is_stdin = |input: &PathBuf| input == stdin;
@@ -195,7 +195,7 @@ fn has_merged(merged: &Fleet) -> bool {
     buckets.any(|(bucket, count)| bucket.is_merged() && *count > 0)
 }
 
-/// How a merge ends: differences are what it is for, and no failure unless somebody says so.
+/// Returns the exit code of a merge. Differences are its purpose, and a failure only if an option says so.
 fn exit(merged: &Fleet, forbidden: &[Forbidden]) -> Exit {
     if forbidden.iter().any(|what| has_happened(merged, *what)) {
         return Exit::Unexpected;
@@ -239,7 +239,8 @@ fn names(path: &Path) -> Result<Vec<String>, CliError> {
         .map_err(|why| format!("--expect {name}: {}", terminal(&why.to_string())))?)
 }
 
-/// A list of names from a stream. One that is too long is refused, because half of it names other machines.
+/// Reads a list of names from a stream. A list that is too long is rejected, because a truncated one names other
+/// machines.
 fn read_names(stream: impl Read) -> std::io::Result<String> {
     let mut text = String::new();
     stream

@@ -118,7 +118,7 @@ fn print_notices(report: &ReportView<'_>, changed: &[ChangedVerdict]) {
     }
 }
 
-/// Why a report is not the one that was asked for.
+/// Reasons why a report is not the requested one.
 #[derive(Debug, thiserror::Error)]
 enum NonceError {
     #[error(
@@ -137,10 +137,10 @@ fn check_nonce(report: &StoredReport, wanted: &str) -> Result<(), NonceError> {
     }
 }
 
-/// Puts what files expect today in place of what was expected when the report was made.
+/// Replaces the expectations stored in the report by those of the files.
 ///
 /// # Errors
-/// The exit code, once it is said why: a file is not valid, or the report did not ask it.
+/// Returns the exit code after printing the reason: a file is not valid, or its scenario is not in the report.
 fn expect_as_today(report: &mut Report, files: &[PathBuf], json: bool) -> Result<(), Exit> {
     let mut today = Vec::new();
     for file in files {

@@ -1,4 +1,4 @@
-//! `mask`: its arguments, and the GPUs to which a mask is applied.
+//! `mask`: its arguments, and the GPUs that a mask is applied to.
 
 use std::path::Path;
 
@@ -90,7 +90,7 @@ pub(super) fn mask(arguments: &MaskArguments) -> Outcome {
     )))
 }
 
-/// The GPUs to which the mask is applied: those of a file, or those that NVML lists.
+/// Returns the GPUs that the mask is applied to: those of a file, or those that NVML lists.
 fn gpus(arguments: &MaskArguments) -> Result<(GpuSource, Vec<ListedGpu>), Exit> {
     let named = arguments.gpus.as_deref().map(source).transpose();
     let simulated = match named.map_err(|why| fail(why, Exit::Usage, arguments.json))? {

@@ -1,4 +1,4 @@
-//! What every command prints, and how: results on stdout, errors and the exit code on stderr.
+//! The output of every command: results on stdout, errors and the exit code on stderr.
 
 use std::fmt::Display;
 
@@ -9,18 +9,18 @@ use cuda_pitfalls_core::text::escape;
 use cuda_pitfalls_instrument::output;
 use cuda_pitfalls_render::{self as render, Format, Prepared};
 
-/// Why a command that reads or writes documents ends early.
+/// Reason why a command that reads or writes documents ends early.
 pub(super) type CliError = Box<dyn std::error::Error>;
 
-/// How a command ends: by its exit code, which is an error once it is said why the command goes no further.
+/// Exit code of a command. It is an error if the command ended early, after it printed the reason.
 pub(super) type Outcome = Result<Exit, Exit>;
 
-/// Whether diagnostics may use colour.
+/// Returns `true` if diagnostics may be colored.
 pub(super) fn is_styled() -> bool {
     terminal::is_coloured(&std::io::stderr())
 }
 
-/// Prints on stdout. A reader that has gone away (`| head`) is no error; a full disk is.
+/// Prints on stdout. A reader that has closed its end (`| head`) is not an error; a full disk is.
 pub(super) fn print_text(text: &str) -> Exit {
     let text = escape::escape_printed(text);
     terminal::printed_exit(output::write(std::io::stdout(), text.as_bytes()))
@@ -69,7 +69,8 @@ pub(super) fn fail(why: impl Display, exit: Exit, json: bool) -> Exit {
     print_complaint(&escape::terminal_lines(&plain), &plain, exit, json)
 }
 
-/// The same for what a [`cuda_pitfalls_core::scenario::Diagnostic`] made harmless, with colours of its own.
+/// Like [`fail`], for the text of a [`cuda_pitfalls_core::scenario::Diagnostic`], which is already escaped and has its
+/// own colors.
 pub(super) fn fail_rendered(why: &str, exit: Exit, json: bool) -> Exit {
     print_complaint(why, why, exit, json)
 }
@@ -112,7 +113,7 @@ pub(super) fn report_panic() -> Exit {
     )
 }
 
-/// Whether one document is expected on stdout whatever happens.
+/// Returns `true` if exactly one document is expected on stdout in any case.
 fn wants_document() -> bool {
     std::env::args_os().any(|argument| argument == "--json")
 }

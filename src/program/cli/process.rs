@@ -32,7 +32,7 @@ pub(super) enum ProcessCommand {
     Watched {
         #[command(flatten)]
         started: StartedProgram,
-        /// The descriptor of the command's channel, if its system calls are to be answered by the parent.
+        /// Descriptor of the command's channel, if the parent answers its system calls.
         #[arg(long)]
         filter: Option<i32>,
         /// The command and its arguments.
@@ -47,11 +47,11 @@ pub(super) enum ProcessCommand {
         #[command(flatten)]
         row: tracer::TracerArguments,
     },
-    /// One thing that `doctor` tries (started by it).
+    /// A start that `doctor` tries (started by it).
     #[command(name = role::EXAMINER, hide = true)]
     Examiner(ChannelArguments),
-    /// A libcuda that counts calls of `cuInit` and finds no GPU, for a process that loads it by its path before anybody
-    /// else loads one by name (started by `pytest-cuda-pitfalls`).
+    /// A libcuda that counts calls of `cuInit` and finds no GPU, for a process that loads it by its path before another
+    /// library loads one by name (started by `pytest-cuda-pitfalls`).
     #[command(name = role::STAND_IN, hide = true)]
     StandIn {
         /// The folder that gets it, which only this user may write to.
@@ -109,7 +109,7 @@ pub(super) fn serve_process(command: ProcessCommand) -> Exit {
     }
 }
 
-/// How a process was started that is spoken with.
+/// Arguments of a process that has a channel to its parent.
 #[derive(Debug, clap::Args)]
 pub(super) struct ChannelArguments {
     /// The inherited channel.
@@ -126,13 +126,13 @@ impl ChannelArguments {
     }
 }
 
-/// How a process of a run was started: by the parent, or by a step of a worker, which says nothing.
+/// Arguments of a process of a run, which is started by the parent or, without them, by a step of a worker.
 #[derive(Debug, clap::Args)]
 pub(super) struct StartedProgram {
     /// The PID of the process that must live.
     #[arg(long)]
     parent: Option<i32>,
-    /// The version of what it will be told.
+    /// Protocol version of the messages that it will receive.
     #[arg(long)]
     protocol: Option<u32>,
     /// The umask of the caller of the run, for a program of his.

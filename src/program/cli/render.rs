@@ -55,7 +55,7 @@ fn shown(text: Option<String>, missing: &str) -> Exit {
     )
 }
 
-/// What lines do in one release after another.
+/// Renders the results of Python lines in one release after another.
 fn render_matrix(matrix: &Matrix, form: Format) -> Exit {
     match form {
         Format::Text => print_text(&render::releases::text(

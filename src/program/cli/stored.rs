@@ -1,4 +1,4 @@
-//! Which document a path on the command line names.
+//! Finds the document that a path on the command line refers to.
 
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -71,7 +71,7 @@ pub(super) fn newest_run(path: &Path) -> PathBuf {
     }
 }
 
-/// When the report or the trace in a folder was written; `None` if it holds neither.
+/// Returns the time at which the report or the trace in a directory was written; `None` if it contains neither.
 fn written_at(folder: &Path) -> Option<SystemTime> {
     [REPORT, TRACE]
         .iter()

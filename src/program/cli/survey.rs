@@ -62,10 +62,10 @@ pub(super) fn survey(mut options: SurveyOptions) -> Outcome {
     end_run(run::survey(&options), json)
 }
 
-/// Refuses an option that only other kinds of survey take.
+/// Rejects an option that is only for other kinds of survey.
 ///
 /// # Errors
-/// The exit code, once it is said which kinds take it.
+/// Returns the exit code, after printing which kinds have the option.
 pub(super) fn refuse_other_options(matches: &ArgMatches) -> Result<(), Exit> {
     let Some(("survey", given)) = matches.subcommand() else {
         return Ok(());

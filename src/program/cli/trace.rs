@@ -27,7 +27,7 @@ use cuda_pitfalls_trace::diagnosis;
 use cuda_pitfalls_trace::policy::{Policy, PolicyOutcome};
 use cuda_pitfalls_trace::tracer::{self, Ended, Traced, TracerError};
 
-/// What `--json` without a file stands for.
+/// Value of `--json` without a file: stdout.
 const STDERR: &str = "-";
 
 pub(super) const ENDS: &str = "\
@@ -42,7 +42,7 @@ Examples:
   cuda-pitfalls trace --memory -- python train.py
   cuda-pitfalls trace --forbid cuinit -- python -c 'import mypackage'";
 
-/// Groups of options in the help, beside [`WRITTEN`].
+/// Groups of options in the help, in addition to [`WRITTEN`].
 const FORBIDDEN: &str = "Policy";
 const TRACED: &str = "Tracing";
 
@@ -211,7 +211,7 @@ pub(super) fn trace(arguments: TraceArguments) -> Outcome {
     })
 }
 
-/// What the command line forbids.
+/// Parses the policy of the command line.
 fn parse_policy(arguments: &TraceArguments) -> Result<Policy, CliError> {
     let forbidden =
         Policy::parse(&arguments.forbid, &[]).map_err(|error| format!("--forbid: {error}"))?;
@@ -283,7 +283,7 @@ fn shown(
     Ok(outcome)
 }
 
-/// Says why CUDA does not start here, beside a program that could not start it.
+/// Prints the reason why CUDA does not start here, after a program failed to start it.
 fn print_causes(width: usize) {
     if let Some((examination, diagnosed)) = examine_here() {
         let causes = cuda_pitfalls_render::doctor::causes_in_words(&examination, &diagnosed, width);
@@ -291,7 +291,7 @@ fn print_causes(width: usize) {
     }
 }
 
-/// Prints on stderr. A reader that has gone away is no error.
+/// Prints on stderr. A reader that has closed its end is not an error.
 pub(super) fn print_stderr(text: &str) {
     let _ = std::io::stderr()
         .lock()

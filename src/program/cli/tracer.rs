@@ -9,22 +9,22 @@ use cuda_pitfalls_answers::exit::Exit;
 use cuda_pitfalls_instrument::libraries::On;
 use cuda_pitfalls_trace::tracer::{self, Apart, NvmlFound};
 
-/// What `survey python` says.
+/// Arguments that `survey python` passes.
 #[derive(Debug, clap::Args)]
 pub(super) struct TracerArguments {
-    /// As of `trace`.
+    /// Target, like that of `trace`.
     #[arg(long, value_parser = crate::argument::on)]
     on: On,
     /// The folder that gets the document.
     #[arg(long)]
     folder: PathBuf,
-    /// How long the program may run, in milliseconds.
+    /// Time limit of the program, in milliseconds.
     #[arg(long)]
     limit_ms: u64,
     /// Calls that are not passed on, as `cuInit=999`.
     #[arg(long, default_value = "")]
     returns: String,
-    /// Which NVML the program finds: the machine's, none (on the simulated machine), or the simulated machine's.
+    /// The NVML that the program finds: the machine's, none (on the simulated machine), or the simulated machine's.
     #[arg(long, default_value = "machine", value_parser = parse_nvml)]
     nvml: NvmlFound,
     /// The file that gets the program's stderr.

@@ -33,21 +33,21 @@ use cuda_pitfalls_trace::{End, Trace, diagnosis};
 
 /// Additional time for a tracer to start and to end.
 const GRACE: Duration = Duration::from_secs(90);
-/// How much of a command's stderr is read, from its end, and the longest line of it.
+/// Bytes read from the end of a command's stderr, and the longest line of it.
 const TAIL_BYTES: u64 = 4096;
 const LONGEST: usize = 300;
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How many releases on each side of a wrong end are looked at.
+/// Number of releases on each side of a wrong end that are inspected.
 const MOST_NEIGHBORS: usize = 20;
 
-/// Whether a command finds an NVML where there is no GPU.
+/// The NVML that a command finds on a machine without a GPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum NvmlChoice {
-    /// It does.
+    /// An NVML that lists GPUs.
     With,
-    /// It does not.
+    /// No NVML.
     Without,
-    /// Both are tried.
+    /// Both, one after the other.
     Either,
 }
 
@@ -129,12 +129,12 @@ impl BisectOptions {
         }
     }
 
-    /// Whether packages may be built from source.
+    /// Returns `true` if packages may be built from source.
     fn allows_builds(&self) -> bool {
         !self.allow.is_empty()
     }
 
-    /// What else is installed, word by word.
+    /// Returns the other packages to install, word by word.
     fn others(&self) -> impl Iterator<Item = String> {
         self.with
             .iter()
@@ -276,7 +276,7 @@ fn check_ends(
     }
 }
 
-/// The nearest release on each side of one that can be installed; empty where the index lists none.
+/// Returns the nearest release on each side of one that can be installed; empty where the index lists none.
 fn nearest_releases(
     package: &str,
     version: &str,
@@ -318,7 +318,7 @@ fn last_line(path: &Path) -> Option<String> {
         .map(|line| escape::shorten_text(line, LONGEST))
 }
 
-/// Whether a word says nothing where `cuInit` cannot succeed.
+/// Returns `true` if a policy word decides nothing where `cuInit` cannot succeed.
 fn needs_gpu(word: &PolicyWord) -> bool {
     !matches!(word, PolicyWord::Init) && *word != PolicyWord::Rule("late-mask")
 }
@@ -327,7 +327,7 @@ fn has_gpu(witnesses: &[(WitnessAsked, Ground)]) -> bool {
     witnesses.iter().any(|(asked, _)| asked.cuda_gpus > 0)
 }
 
-/// The witnesses that are asked: one with an NVML, one without, or one of each.
+/// Returns the witnesses that the command runs on: one with an NVML, one without, or one of each.
 fn choose_witnesses(
     all: Vec<(WitnessAsked, Ground)>,
     nvml: NvmlChoice,
@@ -362,7 +362,7 @@ struct Trials<'a> {
 }
 
 impl Trials<'_> {
-    /// What the command does with these versions, and how long that took; it is told on the console.
+    /// Runs the command with these versions, and prints the outcome and its duration on the console.
     fn tell_attempt(
         &self,
         versions: &BTreeMap<String, String>,
@@ -388,7 +388,7 @@ impl Trials<'_> {
         Ok(Some((outcome, elapsed_ns)))
     }
 
-    /// What the command does with these versions. `None` if the user stopped it.
+    /// Runs the command with these versions. `None` if the user stopped it.
     fn attempt(
         &self,
         versions: &BTreeMap<String, String>,
@@ -490,7 +490,7 @@ impl Trials<'_> {
         }))
     }
 
-    /// Whether a trace shows what is forbidden. `said` is the file with the command's stderr.
+    /// Returns whether a trace shows what is forbidden. `said` is the file with the command's stderr.
     fn judge_trace(&self, trace: &Trace, asked: &WitnessAsked, said: &Path) -> ReleaseOutcome {
         let outcome = self.policy.check(trace, &diagnosis::findings(trace));
         if let Some(violation) = outcome.violations.first() {

@@ -1,11 +1,11 @@
-//! Calibration: before the first question, the instrument is measured with three workers, beside whichever processes
-//! are on the GPUs. A worker that makes no CUDA call must show no change; a worker that calls `cuInit` shows what
-//! that takes; a worker that makes a context and an allocation of known size must show both.
+//! Calibration: before the first question, the instrument is measured with three workers, while other processes may use
+//! the GPUs. A worker that makes no CUDA call must show no change; a worker that calls `cuInit` shows what that costs;
+//! a worker that creates a context and an allocation of known size must show both.
 //!
 //! Without the first, a change may be noise. Without the last, no change may mean that we cannot see it. The first
-//! client of a GPU pays what `cuInit` takes, so that figure depends on co-tenants. All workers are ordinary attempts,
-//! each made twice and kept in the report. If two attempts differ, or another process was at work, the GPU's
-//! calibration is not sound, and its memory is not judged.
+//! client of a GPU pays for `cuInit`, so that figure depends on co-tenants. All workers are ordinary attempts, each
+//! made twice and kept in the report. If two attempts differ, or another process was at work, the GPU's calibration is
+//! not sound, and its memory is not judged.
 
 mod controls;
 mod reading;
@@ -31,12 +31,12 @@ use reading::{change, is_listed, largest_change, used_before, why_unread};
 
 /// The smallest noise level: the driver takes memory in blocks of 2 MiB.
 const SMALLEST_EPSILON: u64 = 2 << 20;
-/// How long memory must stay unchanged before calibration. A process that calls `cuInit` again and again leaves the GPU
-/// alone for a fraction of a second in between.
+/// Time for which memory must not change before calibration. A process that calls `cuInit` again and again leaves the
+/// GPU alone for a fraction of a second in between.
 const QUIET: Duration = Duration::from_millis(400);
-/// How often a calibration that was disturbed is tried.
+/// Number of tries of a calibration that is disturbed.
 const TRIES: u32 = 3;
-/// How often a run may calibrate again because co-tenants came or left.
+/// Maximum number of recalibrations in a run because co-tenants came or left.
 const MOST_AGAIN: u32 = 5;
 
 /// The calibration of a run: which GPUs may be used, and how often to calibrate.
@@ -68,8 +68,8 @@ impl Calibrator {
     }
 
     /// Calibrates again the GPUs whose memory differs from that at their calibration and, if `unsound_too`, those
-    /// whose calibration is not sound. The number of times per run is limited, so that a busy machine does not keep a
-    /// run from asking. Returns whether it calibrated.
+    /// without a sound calibration. The number of times per run is limited, so that a busy machine does not keep a run
+    /// from measuring. Returns `true` if it calibrated.
     pub(super) fn recalibrate_changed(
         &mut self,
         session: &mut Session,
@@ -155,7 +155,7 @@ impl Calibrator {
     }
 }
 
-/// Whether the memory of a GPU differs from that at its calibration.
+/// Returns `true` if the memory of a GPU differs from that at its calibration.
 fn has_changed(figures: &Calibration, gpus: &[Gpu], snapshot: &Snapshot) -> bool {
     let place = gpus.iter().position(|gpu| gpu.uuid == figures.uuid);
     let now = place.and_then(|place| snapshot.gpus.get(place)?.used_bytes);
@@ -286,7 +286,7 @@ fn read(found: &mut Calibration, tries: &[(CasePlan, Recording)], gpu: usize) {
     }
 }
 
-/// Why an attempt does not count, by the rules for all attempts.
+/// Returns the reason why an attempt does not count, by the rules for all attempts.
 fn why_disturbed(
     session: &Session,
     found: &Calibration,
@@ -313,7 +313,8 @@ fn is_near(a: Option<u64>, b: Option<u64>, found: &Calibration) -> bool {
     }
 }
 
-/// Why the calibration is not sound: a control did not show what it must, or two attempts of one kind differ.
+/// Returns the reason why the calibration is not sound: a control did not show what it must, or two attempts of one
+/// control differ.
 fn find_difference(
     found: &Calibration,
     tries: &[(CasePlan, Recording)],

@@ -1,4 +1,4 @@
-//! What is printed during a run: answers on stdout, progress on a terminal's stderr.
+//! Output during a run: answers on stdout, progress on stderr if it is a terminal.
 
 use std::collections::{BTreeMap, HashSet};
 use std::io::{self, Read};
@@ -22,17 +22,17 @@ use cuda_pitfalls_render::{Style, full};
 pub(super) struct Console {
     json: bool,
     verbose: bool,
-    /// Whether only failures and the end are told.
+    /// `true` if only failures and the end are printed.
     quiet: bool,
     width: usize,
     style: Style,
     bar: ProgressBar,
     asked: Workload,
-    /// How many instances of each scenario are not done yet.
+    /// Number of instances of each scenario that are not done yet.
     coming: BTreeMap<String, usize>,
     /// The answers of scenarios with an instance that is not done yet.
     known: BTreeMap<String, Vec<InstanceAnswer>>,
-    /// What the first round of each instance answered that is not done yet.
+    /// First-round answers of the instances that are not done yet.
     first: BTreeMap<String, Vec<InstanceAnswer>>,
     spoken: bool,
 }
@@ -72,8 +72,8 @@ impl Console {
         }
     }
 
-    /// Sets what will be asked: the planned scenarios of a report. The instances of one scenario are printed together
-    /// when the last one is done. `repeat` is the number of attempts, if the files do not decide it.
+    /// Sets the planned scenarios of the report. The instances of one scenario are printed together when the last one
+    /// is done. `repeat` is the number of attempts, if the files do not decide it.
     pub(super) fn expect_scenarios(
         &mut self,
         report: &Report,
@@ -89,7 +89,7 @@ impl Console {
         self.asked.attempts = repeat.or(most).unwrap_or(0);
     }
 
-    /// Prints text for people. A closed pipe is no error of the run.
+    /// Prints text for people. A closed pipe is not an error of the run.
     fn print_text(&self, text: &str) {
         self.bar.suspend(|| {
             let text = format!("{}\n", text.trim_end());
@@ -138,8 +138,8 @@ impl Console {
         self.bar.tick();
     }
 
-    /// Prints the head of the run. `expected` is how long its questions will take; `None` if the report has none, or
-    /// those of a survey's controls, which are answered.
+    /// Prints the head of the run. `expected` is the expected duration of its questions; `None` if the report has no
+    /// questions, or only the controls of a survey, which are answered.
     pub(super) fn print_header(&mut self, report: &Report, expected: Option<Duration>) {
         self.asked.expected = expected;
         // The head is about what this machine can be asked, rather than about what was selected.

@@ -1,4 +1,4 @@
-//! The document of a run: blank before anything is asked, and at the end with its signal and exit code.
+//! The document of a run: empty before the first question, and at the end with its signal and exit code.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -60,8 +60,8 @@ pub(super) fn blank_report(options: &RunOptions, session: &Session) -> Result<Re
     })
 }
 
-/// What the options require, with what this machine has of it, so that a runner that lost a GPU does not look healthy.
-/// How many answers there will be is not known before the run.
+/// Returns what the options require, with what this machine has of it, so that a runner that lost a GPU does not look
+/// healthy. The number of answers is not known before the run.
 pub(super) fn compare_requirements(options: &RunOptions, session: &Session) -> Vec<Requirement> {
     let mut requirements = options.require.clone();
     for requirement in &mut requirements {

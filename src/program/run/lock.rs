@@ -1,12 +1,13 @@
-//! One run at a time on a GPU: a lock file for each GPU, by UUID.
+//! A lock file for each GPU, by UUID, so that one run at a time uses it.
 //!
-//! Two runs on one GPU would count each other's memory. The locks are those of the kernel (`flock`), so the lock of a
-//! run that died is free. The folder is the same for every user of the host. It is not in `TMPDIR`, which schedulers
-//! set per job. Two containers may not share the folder; then the rules about co-tenants have to notice the other run
+//! Two runs on one GPU would count each other's memory. The locks belong to the kernel (`flock`), so the lock of a run
+//! that died is free. The directory is the same for every user of the host. It is not in `TMPDIR`, which schedulers set
+//! per job. Two containers may not share the directory; then the rules about co-tenants have to notice the other run
 //! (docs/how-it-measures.md).
 //!
-//! Any user can hold a lock in that folder. So root's runs lock each other out by a folder of root's own. If the shared
-//! lock is still held at the end of the waiting time, they continue without it: nobody can stop a health check.
+//! Any user can hold a lock in that directory. Therefore root's runs first lock each other out in a directory that only
+//! root can write to. If the shared lock is still held at the end of the waiting time, they continue without it, so
+//! nobody can stop a health check.
 
 mod file;
 
@@ -29,23 +30,23 @@ use file::{OWN, SHARED, holder, open, sign_lock_file};
 const ROOT_FOLDER: &str = "/run/cuda-pitfalls-locks";
 
 const EVERY: Duration = Duration::from_millis(100);
-/// How often to tell the user that the run still waits.
+/// Interval at which the run prints that it still waits.
 const TELL_EVERY: Duration = Duration::from_secs(10);
 
-/// Where locks are, and how long to wait for them.
+/// Directories of the locks, and the time to wait for them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Locking {
     /// The folder of the lock files.
     folder: PathBuf,
-    /// A folder to which only this user can write. A run that holds its locks waits for the shared ones only for a
+    /// A directory that only this user can write to. A run that holds its locks waits for the shared ones only for a
     /// limited time.
     own: Option<PathBuf>,
-    /// How long to wait for another run; zero tries once.
+    /// Time to wait for another run; zero tries once.
     wait: Duration,
 }
 
 impl Locking {
-    /// Locks in this folder. Root also uses a folder of its own.
+    /// Returns the locking in this directory. Root also uses a private directory.
     fn new(folder: PathBuf, wait: Duration) -> Locking {
         let is_shared = folder == Path::new(defaults::LOCK_FOLDER);
         let own =
@@ -58,7 +59,7 @@ impl Locking {
 #[derive(Debug, Default)]
 pub(super) struct Locks {
     _files: Vec<File>,
-    /// Why locks could not be taken at all, in words for the user.
+    /// Reasons why no locks could be taken, as text for the user.
     pub(super) notes: Vec<String>,
 }
 

@@ -1,4 +1,4 @@
-//! How far a run or a survey is, and how long it will take.
+//! Progress of a run or a survey, and its expected duration.
 
 use std::io::IsTerminal;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use cuda_pitfalls_core::clock;
 
 /// Without a terminal there is no progress bar; a line is printed this often instead.
 const SAY_EVERY_NS: u64 = 30_000_000_000;
-/// How often what is known so far is written.
+/// Interval at which the known results are written.
 const WRITE_EVERY_NS: u64 = 1_000_000_000;
 
 /// Questions of a survey, done and to do.
@@ -37,7 +37,7 @@ impl Progress {
         left(gone, self.done, self.all)
     }
 
-    /// Whether the answers so far are to be written now.
+    /// Returns `true` if the answers so far are due to be written.
     pub(super) fn is_write_due(&mut self) -> bool {
         let now = clock::now_ns();
         let is_due = now - self.written_ns >= WRITE_EVERY_NS;
@@ -77,7 +77,7 @@ pub(super) fn left(gone_ns: u64, done: usize, all: usize) -> String {
     ))
 }
 
-/// How long something is expected to take still.
+/// Returns the remaining time as text, rounded.
 pub(super) fn about(left: Duration) -> String {
     let seconds = left.as_secs();
     format!("about {}:{:02} min left", seconds / 60, seconds % 60)

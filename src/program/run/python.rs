@@ -1,4 +1,4 @@
-//! The interpreter for Python lines: finding it, asking it once for its packages, and preparing it as a worker.
+//! The interpreter for Python lines: finding it, listing its packages once, and preparing it as a worker.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
@@ -28,10 +28,10 @@ const USER_PACKAGES: &str = "PYTHONUSERBASE";
 
 impl Session {
     /// Finds the interpreter for the Python lines of these scenarios, if they have any, and its versions of the
-    /// packages that they need. If there is none, the machine lacks it, unless one was named.
+    /// packages that they need. If no interpreter was given and none is found, the machine is recorded as lacking it.
     ///
     /// # Errors
-    /// The named file is no interpreter, or the system refused a file.
+    /// Returns an error if the given file is not an interpreter, or a file could not be accessed.
     pub(super) fn use_python(
         &mut self,
         given: Option<&Path>,
@@ -44,8 +44,8 @@ impl Session {
             .map(drop)
     }
 
-    /// Finds the interpreter of programs that run in the caller's own environment, and its versions of the
-    /// packages that these lines need. If there is none, the machine lacks it, unless one was named.
+    /// Finds the interpreter of programs that run in the caller's own environment, and its versions of the packages
+    /// that these lines need. If no interpreter was given and none is found, the machine is recorded as lacking it.
     pub(super) fn callers_python(
         &mut self,
         given: Option<&Path>,
@@ -60,7 +60,7 @@ impl Session {
         })
     }
 
-    /// Finds an interpreter, and asks it something; `None` if there is no interpreter.
+    /// Finds an interpreter, and runs a query on it; `None` if no interpreter is found.
     fn find<T>(
         &mut self,
         given: Option<&Path>,
@@ -91,7 +91,7 @@ impl Session {
         }
     }
 
-    /// Asks the interpreter at this path for its packages.
+    /// Queries the packages of the interpreter at this path.
     fn ask(&mut self, place: PathBuf, scenarios: &[Scenario]) -> Result<(), PythonError> {
         let mut worker = self.worker(place)?;
         let itself = ask_python(self.program(), &worker, None, &[])?;
@@ -112,7 +112,7 @@ impl Session {
         Ok(())
     }
 
-    /// What starts a worker: the file with its program, and the library that counts driver calls.
+    /// Returns what starts a worker: the file with its program, and the library that counts driver calls.
     fn worker(&self, executable: PathBuf) -> Result<PythonWorker, PythonError> {
         let folder = self.folder().join("python");
         fs::create_dir_all(&folder)?;
@@ -146,7 +146,7 @@ impl Session {
     }
 }
 
-/// Why there is no interpreter.
+/// Reasons why no interpreter can be used.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum PythonError {
     #[error("there is no such program")]
@@ -181,7 +181,7 @@ fn packages(scenarios: &[Scenario]) -> Vec<String> {
     names.into_iter().collect()
 }
 
-/// Removes packages that were built without CUDA, because their behaviour says nothing about CUDA. Returns a sentence
+/// Removes packages that were built without CUDA, because their behavior says nothing about CUDA. Returns a sentence
 /// about each.
 fn take_out_builds_without_cuda(found: &mut Interpreter) -> Vec<String> {
     let mut notes = Vec::new();
@@ -196,7 +196,7 @@ fn take_out_builds_without_cuda(found: &mut Interpreter) -> Vec<String> {
     notes
 }
 
-/// The variables with which a worker, whose HOME differs from its caller's, finds the same packages.
+/// Returns the variables that let a worker, whose HOME differs from its caller's, find the same packages.
 fn packages_of_caller() -> BTreeMap<String, OsString> {
     let mut all = BTreeMap::new();
     if let Some(packages) = full_variable(PACKAGES) {
@@ -216,13 +216,13 @@ fn full_variable(name: &str) -> Option<OsString> {
     std::env::var_os(name).filter(|value| !value.is_empty())
 }
 
-/// Whether a shell that was given this word would start a program.
+/// Returns `true` if a shell that was given this word would start a program.
 pub(crate) fn is_program(word: &Path) -> bool {
     on_path(word).is_ok()
 }
 
-/// The path of a command as a shell finds it: on PATH, unless the name has a slash. Links are not resolved, because an
-/// interpreter recognises its virtual environment by the name under which it was started.
+/// Returns the path of a command as a shell finds it: on PATH, unless the name has a slash. Links are not resolved,
+/// because an interpreter recognizes its virtual environment by the name it was started under.
 pub(super) fn on_path(name: &Path) -> Result<PathBuf, PythonError> {
     let is_program = |path: &Path| {
         fs::metadata(path)

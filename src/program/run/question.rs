@@ -1,8 +1,8 @@
-//! One instance of a scenario on one libcudart: planning it, asking it in rounds, and judging it.
+//! An instance of a scenario on one libcudart: planned, measured in rounds, and judged.
 //!
-//! A round is one attempt of every case. A run asks the first round of every question, then the second, and so on. So a
-//! run that is stopped after three rounds has an answer to every question. A survey completes one question before it
-//! begins the next.
+//! A round is one attempt of every case. A run makes the first round of every question, then the second, and so on.
+//! Therefore a run that is stopped after three rounds has an answer to every question. A survey completes one question
+//! before it begins the next.
 
 use std::collections::VecDeque;
 
@@ -23,12 +23,12 @@ use cuda_pitfalls_render::answer::InstanceAnswer;
 /// A question that is being asked. Its results are in its [`ScenarioReport`].
 pub(super) struct OpenQuestion {
     pub(super) runtime: usize,
-    /// Whether it may cause a GPU fault. Such questions are asked last.
+    /// `true` if it may cause a GPU fault. Such questions run last.
     pub(super) may_fault: bool,
     /// The cases of the remaining attempts, in order.
     pending: VecDeque<usize>,
     made: u32,
-    /// How many whole rounds were made.
+    /// Number of complete rounds.
     rounds: u32,
     state: State,
 }
@@ -39,11 +39,11 @@ enum State {
     Planned,
     /// Its needs were checked, and attempts are being made.
     Begun,
-    /// It has its verdict.
+    /// The verdict is known.
     Done,
 }
 
-/// What attempts of a question are made with, and what gets them.
+/// Session and outputs that the attempts of a question use.
 pub(super) struct Asking<'a> {
     pub(super) session: &'a mut Session,
     pub(super) run: &'a Run,
@@ -111,12 +111,12 @@ impl OpenQuestion {
         self.state == State::Done
     }
 
-    /// Whether any attempt was made or tried.
+    /// Returns `true` if any attempt was made or tried.
     pub(super) fn has_begun(&self) -> bool {
         self.state != State::Planned
     }
 
-    /// Whether the next round is the last one.
+    /// Returns `true` if the next round is the last one.
     pub(super) fn is_last_round(&self, done: &ScenarioReport) -> bool {
         self.rounds + 1 >= repeat(done)
     }
@@ -144,7 +144,7 @@ impl OpenQuestion {
         self.pending.truncate(left);
     }
 
-    /// Makes one attempt of every case. If the question cannot be asked after all, it is done.
+    /// Makes one attempt of every case. If the question turns out not to be possible here, it is done.
     pub(super) fn make_round(&mut self, asking: &mut Asking<'_>) {
         let Some(plan) = asking.done.plan.clone() else {
             return;
@@ -162,7 +162,7 @@ impl OpenQuestion {
         }
     }
 
-    /// What the rounds so far answer; their attempts must be in memory. The question stays open.
+    /// Returns the answer of the rounds so far; their attempts must be in memory. The question stays open.
     pub(super) fn so_far(&self, asking: &mut Asking<'_>) -> Option<InstanceAnswer> {
         if self.is_done() || self.rounds == 0 {
             return None;
@@ -377,7 +377,7 @@ impl Asking<'_> {
         self.done.verdict = judge::judge_scenario(plan, &mut self.done.cases, &scene, &facts);
     }
 
-    /// Whether no more attempts may be started: the user wants no more, or a process could not be killed.
+    /// Returns `true` if no more attempts may be started: the user stopped the run, or a process could not be killed.
     pub(super) fn is_over(&mut self) -> bool {
         let mut attempts = self.done.cases.iter().flat_map(|case| &case.attempts);
         self.session.supervisor.interrupt.check()
@@ -385,7 +385,7 @@ impl Asking<'_> {
     }
 }
 
-/// UUIDs of the GPUs on which other processes are running now.
+/// Returns the UUIDs of the GPUs that other processes run on now.
 fn busy_gpus(session: &mut Session) -> Vec<String> {
     let Ok(snapshot) = session.supervisor.sampler.snapshot() else {
         return Vec::new();
@@ -439,7 +439,8 @@ fn trouble_verdict(provenance: Provenance, trouble: &SupervisorError) -> Verdict
 /// NVML's errors for a GPU that cannot be used until it is reset.
 const LOST: [&str; 2] = ["NVML_ERROR_GPU_IS_LOST", "NVML_ERROR_RESET_REQUIRED"];
 
-/// Why the host must not be used further: a worker of this scenario could not be killed, or NVML reports a lost GPU.
+/// Returns the reason why the host must not be used further: a worker of this scenario could not be killed, or NVML
+/// reports a lost GPU.
 pub(super) fn why_host_unsafe(done: &ScenarioReport) -> Option<String> {
     if done.verdict.reason == Some(Reason::Unkillable) {
         return Some(format!("{}: {}", done.name, done.verdict.detail));

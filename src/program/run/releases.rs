@@ -1,7 +1,7 @@
-//! `survey python --with`: environments made, asked and removed one after the other.
+//! `survey python --with`: environments that are made, surveyed and removed one after the other.
 //!
-//! Each has a document of its own in the folder of the run, which is on disk within seconds. A survey that was stopped
-//! is resumed by the folder: an environment whose document is complete is not made again.
+//! Each has its own document in the directory of the run, which is on disk within seconds. A survey that was stopped is
+//! resumed by the directory: an environment with a complete document is not made again.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -34,15 +34,15 @@ use cuda_pitfalls_instrument::simulated;
 use cuda_pitfalls_instrument::supervisor::{Interrupt, signal_name};
 use cuda_pitfalls_render::releases as render;
 
-/// The version of CUDA that a driver without GPUs is made to say: a runtime that is newer gives up before it calls
+/// CUDA version that a driver without GPUs is made to report: a runtime that is newer gives up before it calls
 /// `cuInit`.
 const TOLD_VERSION: u32 = simulated::NO_DEVICE_VERSION;
-/// How many GPUs the NVML beside the fake driver has.
+/// Number of GPUs of the NVML that accompanies the simulated driver.
 const FAKE_GPUS: u32 = 2;
 /// The folder of environments, in the folder of the run.
 const WORK: &str = "environments";
 
-/// The environments of a file, or of the list that comes with the program.
+/// Returns the environments of a file, or those of the built-in list.
 pub(crate) fn list_environments(
     path: Option<&Path>,
 ) -> Result<Vec<EnvironmentRequest>, RowListError> {
@@ -52,8 +52,8 @@ pub(crate) fn list_environments(
     }
 }
 
-/// Reads every environment's document in a folder, in the order of their names, or the one at a path. There may be
-/// none.
+/// Reads every environment's document in a directory, in the order of their names, or the one at a path. The result may
+/// be empty.
 pub(crate) fn documents(folder: &Path) -> Result<Vec<EnvironmentDocument>, StoreError> {
     let name = folder.file_name().and_then(|name| name.to_str());
     if name.is_some_and(releases::is_file_name) && folder.is_file() {
@@ -122,14 +122,14 @@ struct ReleaseSurvey<'a> {
     session: Session,
     store: Store,
     lines: Vec<PythonLine>,
-    /// Who answers, in the order in which they are asked; the third only where the first two differ.
+    /// Witnesses, in the order in which they run; the third only where the first two differ.
     witnesses: Vec<(WitnessAsked, Ground)>,
     console: &'a mut Console,
     folder: PathBuf,
 }
 
 impl ReleaseSurvey<'_> {
-    /// Asks every environment. Returns the names of those that have a document now.
+    /// Surveys every environment. Returns the names of those that have a document now.
     fn ask_environments(
         &mut self,
         interrupt: &mut Interrupt,
@@ -239,7 +239,7 @@ impl ReleaseSurvey<'_> {
         }
     }
 
-    /// Asks the controls and then every line, in an environment that was made.
+    /// Runs the controls and then every line, in an environment that was made.
     fn ask(
         &mut self,
         request: &EnvironmentRequest,
@@ -289,8 +289,8 @@ impl ReleaseSurvey<'_> {
         Ok(())
     }
 
-    /// The lines that are asked in an environment: those about its package, if none are selected, as far as its packages
-    /// and the GPUs of its witnesses go.
+    /// Returns the lines to run in an environment: if none are selected, those about its package, as far as its
+    /// packages and the GPUs of its witnesses allow.
     fn choose_lines(&self, request: &EnvironmentRequest) -> Vec<PythonLine> {
         let about = self.session.machine.python.clone().unwrap_or_default();
         let has_gpus = |line: &PythonLine| {
@@ -310,7 +310,7 @@ impl ReleaseSurvey<'_> {
         chosen
     }
 
-    /// Asks the lines that have no row yet, several at once.
+    /// Runs the lines that have no row yet, several at once.
     fn ask_lines(
         &self,
         lines: &[PythonLine],
@@ -365,7 +365,7 @@ impl ReleaseSurvey<'_> {
         }
     }
 
-    /// Asks the controls of every witness. Returns what is wrong, if something is.
+    /// Runs the controls of every witness. Returns what is wrong, if something is.
     fn ask_controls(&self, attempts: &Attempts, interrupt: &mut Interrupt) -> Option<String> {
         let mut wrong = None;
         for (asked, ground) in &self.witnesses {
@@ -435,7 +435,7 @@ fn is_about(line: &PythonLine, request: &EnvironmentRequest) -> bool {
         .any(|name| releases::normalize_name(name) == package)
 }
 
-/// What witnesses show of a line in the environment of this folder. `None` if the user stopped it.
+/// Returns what witnesses show of a line in the environment of this directory. `None` if the user stopped it.
 fn answer(
     attempts: &Attempts,
     job: &RowJob,
@@ -473,7 +473,7 @@ pub(super) fn list_witnesses(session: &Session) -> Vec<(WitnessAsked, Ground)> {
     }
 }
 
-/// The fake driver, which has no GPU, with an NVML that has some or without one.
+/// Returns the simulated driver without a GPU, either with an NVML that lists some or with no NVML.
 fn fake_witness(witness: DriverWitness) -> (WitnessAsked, Ground) {
     let has_nvml = witness == DriverWitness::FakeWithNvml;
     let nvml_gpus = has_nvml.then_some(FAKE_GPUS);

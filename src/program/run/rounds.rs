@@ -1,5 +1,5 @@
-//! Asking the questions of a run in rounds: one attempt of every case of every question, then the second, and so on. A
-//! run that is stopped after three rounds has an answer to every question, although from fewer attempts.
+//! The rounds of a run: one attempt of every case of every question, then the second, and so on. A run that is stopped
+//! after three rounds has an answer to every question, although from fewer attempts.
 
 use std::time::Duration;
 
@@ -17,12 +17,12 @@ use cuda_pitfalls_core::report::{Report, Store};
 use cuda_pitfalls_core::scenario::{Hazard, Instance, Scenario};
 use cuda_pitfalls_core::verdict::{ExpectationMet, Provenance};
 
-/// How often the report is written at least while attempts are made, so that a kill loses no more than this.
+/// Longest interval between two writes of the report while attempts are made, so that a kill loses no more than this.
 const WRITE_EVERY_NS: u64 = 1_000_000_000;
 /// The report is also written after every answer, if writing takes no longer than this.
 const QUICK_WRITE_NS: u64 = 50_000_000;
 
-/// Plans every instance of a selection on every libcudart, and adds it to the report. The n-th question is that of the
+/// Plans every instance of a selection on every libcudart, and adds it to the report. The n-th question belongs to the
 /// n-th scenario in the report.
 pub(super) fn plan_questions(
     options: &RunOptions,
@@ -60,7 +60,7 @@ fn order_instances(scenarios: &[Scenario]) -> Vec<(&Scenario, &Instance)> {
     order
 }
 
-/// How long the planned questions of a report are expected to take.
+/// Returns the expected duration of the planned questions of a report.
 pub(super) fn expect_duration(options: &RunOptions, report: &Report) -> Duration {
     let pace = match report.provenance {
         Provenance::Measured => Pace::default(),
@@ -88,11 +88,11 @@ pub(super) struct Rounds<'a> {
     pub(super) calibrator: Option<Calibrator>,
     pub(super) questions: Vec<OpenQuestion>,
     pub(super) spool: Spool,
-    /// How long all of them are expected to take.
+    /// Expected duration of all questions.
     pub(super) expected: Duration,
-    /// When the first question was asked.
+    /// Time at which the first question began.
     pub(super) asked_ns: u64,
-    /// When the report was written last, and how long that took.
+    /// Time at which the report was written last, and the duration of that.
     pub(super) written_ns: u64,
     pub(super) writing_ns: u64,
 }
@@ -117,7 +117,7 @@ impl Rounds<'_> {
         self.close_questions()
     }
 
-    /// How many rounds there are of questions that may cause a GPU fault, or of the others.
+    /// Returns the number of rounds of questions that may cause a GPU fault, or of the others.
     fn count_rounds(&self, may_fault: bool) -> u32 {
         let mut most = 0;
         for (question, done) in self.questions.iter().zip(&self.report.scenarios) {
@@ -184,14 +184,14 @@ impl Rounds<'_> {
         Ok(question.is_done())
     }
 
-    /// Whether nothing more may be started.
+    /// Returns `true` if nothing more may be started.
     fn is_over(&mut self) -> bool {
         self.session.supervisor.interrupt.check()
             || self.report.run.stopped_by.is_some()
             || self.report.run.host_unsafe.is_some()
     }
 
-    /// Shows how much was asked, and how long the rest will take. What this machine cannot answer counts for nothing.
+    /// Shows the progress, and the expected remaining time. Questions that this machine cannot answer do not count.
     fn show_progress(&self, what: &str) {
         let (mut made, mut all) = (0, 0);
         for (question, done) in self.questions.iter().zip(&self.report.scenarios) {
@@ -226,8 +226,8 @@ impl Rounds<'_> {
         }
     }
 
-    /// When nothing more may be started: judges open questions by their rounds, and moves questions that never began
-    /// from the report to its list of questions that were not run.
+    /// Closes the questions when nothing more may be started: judges open questions by their rounds, and moves
+    /// questions that never began from the report to its list of questions that were not run.
     fn close_questions(&mut self) -> Result<(), RunError> {
         let is_interrupted = self.session.supervisor.interrupt.check();
         let Report { scenarios, run, .. } = &mut *self.report;

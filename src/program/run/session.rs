@@ -41,7 +41,7 @@ pub(super) struct Session {
     folder: Folder,
 }
 
-/// What starts processes of this program, and hears Ctrl-C.
+/// Starts processes of this program, and receives Ctrl-C.
 pub(super) struct Launcher {
     program: PathBuf,
     interrupt: Interrupt,
@@ -153,12 +153,13 @@ impl Session {
         self.machine.cuda_driver_version.is_some()
     }
 
-    /// Whether there is a GPU and a driver to ask, real or simulated.
+    /// Returns `true` if there is a GPU and a driver to run on, real or simulated.
     pub(super) fn can_ask(&self) -> bool {
         self.supervisor.sampler.inventory.is_ok() && self.has_libcuda()
     }
 
-    /// Whether there is somebody to ask who was wanted: not the simulated machine because no GPU can answer.
+    /// Returns `true` if the machine to run on is the requested one: not the simulated machine as a replacement for a
+    /// GPU that cannot be used.
     pub(super) fn answers_as_wanted(&self, options: &WorkerOptions) -> bool {
         let fell_back = options.on == On::Auto && self.provenance == Provenance::Simulated;
         self.can_ask() && !fell_back
@@ -194,10 +195,10 @@ impl Session {
         gpus.map(|gpu| gpu.uuid.clone()).collect()
     }
 
-    /// Restricts the run to GPUs of this machine. A mask that names a GPU twice hides all, so each is named once.
+    /// Restricts the run to GPUs of this machine. A mask that lists a GPU twice hides all, so each is listed once.
     ///
     /// # Errors
-    /// The machine has no such GPU.
+    /// Returns an error if the machine has no such GPU.
     fn restrict_to(&mut self, wanted: &[String]) -> Result<(), RunError> {
         let gpus = self.machine.gpus.iter();
         let known: Vec<&str> = gpus.map(|gpu| gpu.uuid.as_str()).collect();
@@ -265,7 +266,7 @@ fn refuse_other_libraries(options: &WorkerOptions) -> Result<(), RunError> {
     Err(RunError::Usage(why.to_string()))
 }
 
-/// Where processes of a run find and write files.
+/// Directories where processes of a run find and write files.
 struct Workplace {
     program: PathBuf,
     folder: Folder,
@@ -348,7 +349,7 @@ impl Workplace {
     }
 }
 
-/// The libraries of a machine, with the folders of links by which processes find them.
+/// The libraries of a machine, with the directories of links that lead processes to them.
 struct FoundLibraries {
     links: PathBuf,
     found: Versions,
@@ -359,7 +360,7 @@ struct FoundLibraries {
 }
 
 impl FoundLibraries {
-    /// Why no GPU can be asked with them; `None` if one can.
+    /// Returns the reason why no GPU can be used with them; `None` if one can.
     fn why_unusable(&self, supervisor: &Supervisor) -> Option<String> {
         match &supervisor.sampler.inventory {
             Err(Unavailable { reason, detail }) => Some(format!("{reason}: {detail}")),
@@ -370,7 +371,7 @@ impl FoundLibraries {
         }
     }
 
-    /// What a reader must know of a libcuda that the command line names.
+    /// Returns notes for the reader about a libcuda that the command line gives.
     fn notes_on_libcuda(&self) -> Vec<String> {
         let Some(libcuda) = self.found.libcuda() else {
             return Vec::new();
@@ -387,9 +388,9 @@ impl FoundLibraries {
         notes
     }
 
-    /// Whether the loaded libraries are simulated. They decide what results are, rather than the command line. It is
-    /// an error if real and simulated libraries are mixed, if it is unknown which they are, or if a library is real
-    /// although the machine is a simulated one.
+    /// Returns `true` if the loaded libraries are simulated. They decide what results are, rather than the command
+    /// line. It is an error if real and simulated libraries are mixed, if it is unknown which they are, or if a library
+    /// is real although the machine is a simulated one.
     fn are_simulated(&self, supervisor: &Supervisor) -> Result<bool, RunError> {
         let (found, on) = (&self.found, &self.on);
         let inventory = supervisor.sampler.inventory.as_ref().ok();

@@ -1,6 +1,6 @@
 //! A survey on this machine: the instrument's controls first, then every question, row by row.
 //!
-//! The controls are scenarios, and their report is written beside the survey. If one of them fails, nothing is
+//! The controls are scenarios, and their report is written next to the survey. If one of them fails, nothing is
 //! surveyed, because rows of a faulty instrument are worse than none. Rows are on disk within seconds, so a killed
 //! survey resumes where it stopped.
 
@@ -91,10 +91,9 @@ impl SurveyOptions {
     }
 }
 
-/// The controls, which must succeed before anything is asked: probing makes no context and changes nothing; the mask
-/// that is set afterwards hides every GPU; a mask that was already read can be distinguished from one that was not;
-/// and a mask of UUIDs keeps a worker off every other GPU. On a machine with one GPU, only the first two can be
-/// asked.
+/// The controls, which must succeed before the first question. Probing creates no context and changes nothing. The mask
+/// that is set afterwards hides every GPU. A mask that was already read can be distinguished from one that was not. A
+/// mask of UUIDs keeps a worker off every other GPU. On a machine with one GPU, only the first two can run.
 const CONTROLS: [&str; 5] = [
     "instrument/probes-make-no-context",
     "visibility/empty-mask-hides-all",
@@ -162,7 +161,7 @@ pub(super) fn survey(
 
 struct SurveyRun<'a> {
     options: &'a SurveyOptions,
-    /// The survey that goes on.
+    /// The survey to resume.
     stored: Option<SurveyDocument>,
     run: RunOptions,
     session: Session,
@@ -174,7 +173,7 @@ struct SurveyRun<'a> {
 }
 
 impl SurveyRun<'_> {
-    /// What the survey asks on this machine.
+    /// Returns the questions of the survey on this machine.
     fn questions(&self) -> Result<SurveyQuestions, RunError> {
         let (options, machine) = (self.options, &self.session.machine);
         let uuids: Vec<String> = machine.gpus.iter().map(|gpu| gpu.uuid.clone()).collect();
@@ -200,7 +199,8 @@ impl SurveyRun<'_> {
         self.end(document)
     }
 
-    /// Runs the controls, or calibrates anew where a survey is resumed. The exit code of a survey that may not begin.
+    /// Runs the controls, or calibrates again if a survey is resumed. Returns the exit code if the survey may not
+    /// begin.
     fn begin_run(&mut self) -> Result<Option<Exit>, RunError> {
         if self.options.resume.is_some() {
             // Co-tenants may have changed since, and timestamps of another boot are not comparable.

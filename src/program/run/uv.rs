@@ -20,13 +20,13 @@ use cuda_pitfalls_instrument::supervisor::{
     Errand, ErrandEnd, Interrupt, SupervisorError, role, signal_name,
 };
 
-/// How long an installation may take.
+/// Time limit of an installation.
 const LIMIT: Duration = Duration::from_secs(3600);
-/// How long a question of an interpreter may take.
+/// Time limit of a query of an interpreter.
 const SHORT: Duration = Duration::from_secs(120);
 /// The time from SIGTERM to SIGKILL.
 const GRACE: Duration = Duration::from_secs(5);
-/// The least free space with which an environment is made: the largest of those measured took 9 GiB.
+/// Free space required to make an environment: the largest of those measured took 9 GiB.
 const LEAST_FREE_BYTES: u64 = 10 << 30;
 /// The last lines of an installer's complaint that are kept.
 const LINES: usize = 12;
@@ -64,9 +64,9 @@ pub(super) struct Made {
     pub(super) version: String,
     /// Every package, by name.
     pub(super) packages: BTreeMap<String, String>,
-    /// How long it took.
+    /// Duration of the installation.
     pub(super) install_ns: u64,
-    /// What it takes on disk.
+    /// Size on disk.
     pub(super) disk_bytes: u64,
 }
 
@@ -85,7 +85,7 @@ pub(super) enum InstallError {
     )]
     NoSpace {
         folder: PathBuf,
-        /// How much is free, in bytes.
+        /// Free space, in bytes.
         free: u64,
     },
     /// Another process works there.
@@ -97,13 +97,13 @@ pub(super) enum InstallError {
     /// The user stopped it, by this signal.
     #[error("stopped by {0}")]
     Stopped(String),
-    /// A file was refused.
+    /// A file could not be accessed.
     #[error(transparent)]
     File(#[from] io::Error),
-    /// A process was refused.
+    /// A process could not be started or supervised.
     #[error(transparent)]
     Process(#[from] SupervisorError),
-    /// An interpreter printed something else than was asked for.
+    /// An interpreter printed something other than the expected JSON.
     #[error("the interpreter's output cannot be read: {0}")]
     Output(#[from] serde_json::Error),
     /// A process does not end.
@@ -131,11 +131,11 @@ pub(super) struct How<'r> {
     pub(super) request: &'r EnvironmentRequest,
     /// Versions that hold whatever other packages ask for.
     pub(super) overrides: Vec<String>,
-    /// Whether versions may be pre-releases.
+    /// `true` if versions may be pre-releases.
     pub(super) pre: bool,
-    /// The interpreter, if the request names none.
+    /// The interpreter to use if the request gives none.
     pub(super) python: Option<&'r OsStr>,
-    /// Whether packages may be built from source.
+    /// `true` if packages may be built from source.
     pub(super) build: bool,
 }
 
@@ -244,7 +244,8 @@ impl<'a> Installer<'a> {
         })
     }
 
-    /// Why a release of a package is not one that this interpreter can use; `None` if it is. Nothing is installed.
+    /// Returns the reason why this interpreter cannot use a release of a package; `None` if it can. Nothing is
+    /// installed.
     pub(super) fn why_unusable(
         &self,
         release: (&str, &str),
@@ -404,7 +405,7 @@ impl<'a> Installer<'a> {
         self.run(&self.uv, arguments, LIMIT, None, interrupt)
     }
 
-    /// What a command of an environment's interpreter prints: one JSON document.
+    /// Returns the output of a command of an environment's interpreter: one JSON document.
     fn json(
         &self,
         python: &Path,
@@ -471,8 +472,8 @@ fn words(words: &[&str]) -> Vec<OsString> {
     words.iter().map(OsString::from).collect()
 }
 
-/// Makes a folder that this user alone can enter, or accepts one that is so already: whoever can write there decides
-/// which code runs.
+/// Makes a directory that this user alone can enter, or accepts one that is already so. Any user who can write there
+/// decides which code runs.
 fn own(folder: &Path) -> Result<(), InstallError> {
     match fs::DirBuilder::new().mode(0o700).create(folder) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
@@ -489,7 +490,7 @@ fn own(folder: &Path) -> Result<(), InstallError> {
     }
 }
 
-/// The variables with which a program uses an environment: to set, or to unset where there is no value.
+/// Returns the variables that let a program use an environment: to set, or to unset if there is no value.
 pub(super) fn variables(made: &Made) -> BTreeMap<OsString, Option<OsString>> {
     let mut all: BTreeMap<OsString, Option<OsString>> = OUTSIDE
         .into_iter()
@@ -506,7 +507,7 @@ pub(super) fn variables(made: &Made) -> BTreeMap<OsString, Option<OsString>> {
     all
 }
 
-/// Why the installer refuses a release, from its complaint.
+/// Returns the reason why the installer rejects a release, from its complaint.
 fn reason(complaint: &str) -> String {
     if complaint.contains("not found in the package registry") {
         return "is not in the index: there is no package of this name".to_string();
@@ -540,7 +541,7 @@ fn last_lines(stderr: &str, status: &str) -> String {
     }
 }
 
-/// What a folder takes on disk, in bytes. A file with several names counts once.
+/// Returns the size of a directory on disk, in bytes. A file with several names counts once.
 fn size(folder: &Path) -> u64 {
     let (mut bytes, mut known, mut left) = (
         0,

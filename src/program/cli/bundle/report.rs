@@ -53,7 +53,7 @@ fn open_report(arguments: &BundleArguments) -> Result<StoredReport, Exit> {
     Ok(report)
 }
 
-/// Whether a scenario of a report was measured.
+/// Returns `true` if a scenario of the report was measured.
 fn is_measured(view: &ReportView<'_>) -> bool {
     let mut scenarios = view.scenarios.iter();
     scenarios.any(|one| one.verdict.kind != Kind::Skipped)
@@ -99,7 +99,8 @@ fn keep_relevant(report: &mut StoredReport, name: Option<&str>) {
     }
 }
 
-/// Whether the bug report is about an instance: it has the name or, without a name, was not as expected.
+/// Returns `true` if the bug report covers an instance: its name matches or, if no name is given, its verdict was
+/// unexpected.
 fn is_about(name: Option<&str>, instance: &str, scenario: &str, verdict: &Verdict) -> bool {
     match name {
         Some(name) => {

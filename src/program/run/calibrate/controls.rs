@@ -3,7 +3,8 @@
 use cuda_pitfalls_core::experiment::{Step, Timeouts};
 use cuda_pitfalls_core::plan::{CasePlan, Plan};
 
-/// How much the positive control allocates: very different from the cost of a context, and small enough for any GPU.
+/// Size of the positive control's allocation, in bytes: very different from the cost of a context, and small enough for
+/// any GPU.
 pub(super) const ALLOCATED_BYTES: u64 = 256 << 20;
 
 /// Generous deadlines, because the first start of CUDA on a machine can take long. A hang must still end.
@@ -16,7 +17,7 @@ pub(super) const TIMEOUTS: Timeouts = Timeouts {
 pub(super) const NULL: &str = "null";
 /// A worker that calls `cuInit` alone.
 pub(super) const INIT: &str = "init";
-/// A worker that makes a context and an allocation of known size.
+/// Name of the worker that creates a context and an allocation of known size.
 pub(super) const POSITIVE: &str = "context";
 
 pub(super) fn null_case() -> CasePlan {

@@ -38,7 +38,7 @@ fn used_after(recording: &Recording, step: usize, gpu: usize) -> Option<u64> {
     last.snapshot.gpus.get(gpu)?.used_bytes
 }
 
-/// Why NVML did not say how much is used before the first step.
+/// Returns the reason why NVML did not report the used memory before the first step.
 pub(super) fn why_unread(recording: &Recording, gpu: usize) -> Option<String> {
     let reading = recording.snapshots.first()?.snapshot.gpus.get(gpu)?;
     let why = if reading.errors.is_empty() {

@@ -1,4 +1,4 @@
-//! The lock file of a GPU: opening it safely in a folder to which others may write, and its content.
+//! The lock file of a GPU: opening it safely in a directory that others may write to, and its content.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -10,7 +10,7 @@ use rustix::io::Errno;
 use cuda_pitfalls_core::clock;
 use cuda_pitfalls_core::text::escape;
 
-/// The most bytes read from a lock file, because anybody may have written into it.
+/// The most bytes read from a lock file, because any user may have written into it.
 const MOST_WORDS: u64 = 200;
 
 /// The permissions of a folder of locks and of its files.
@@ -20,7 +20,7 @@ pub(super) struct LockAccess {
     file: u32,
 }
 
-/// Everybody makes locks, and nobody removes those of others.
+/// Access for all users: each makes locks, and none removes those of others.
 pub(super) const SHARED: LockAccess = LockAccess {
     folder: 0o1777,
     file: 0o666,
@@ -109,7 +109,7 @@ pub(super) fn sign_lock_file(file: &mut File) {
         .and_then(|_| file.write_all(words.as_bytes()));
 }
 
-/// Who holds the lock, according to the file.
+/// Returns the holder of the lock, according to the file.
 pub(super) fn holder(file: &mut File) -> String {
     let mut bytes = Vec::new();
     let read = file

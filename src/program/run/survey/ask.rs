@@ -1,4 +1,4 @@
-//! Asking every question of a survey on each of its libcudarts, and writing the rows.
+//! Runs every question of a survey on each of its libcudarts, and writes the rows.
 
 use std::collections::BTreeSet;
 
@@ -17,7 +17,7 @@ use cuda_pitfalls_core::observe::Scene;
 use cuda_pitfalls_core::report::SchemaId;
 use cuda_pitfalls_render::survey as render;
 
-/// One question, on the libcudart at an index.
+/// A question, on the libcudart at an index.
 struct SurveyJob<'i> {
     item: &'i Item,
     runtime: usize,
@@ -75,7 +75,7 @@ impl SurveyRun<'_> {
         Ok(())
     }
 
-    /// The questions without a row: first those that are asked once, then the others, libcudart by libcudart.
+    /// Returns the questions without a row: first those that run once, then the others, libcudart by libcudart.
     fn open_jobs<'i>(&self, items: &'i [Item], document: &SurveyDocument) -> Vec<SurveyJob<'i>> {
         let mut known: BTreeSet<String> = document.rows.iter().map(|row| row.key.clone()).collect();
         let mut jobs = Vec::new();

@@ -27,8 +27,8 @@ pub(super) fn exported_functions(machine: &Machine) -> Vec<String> {
     exported
 }
 
-/// Whether a name is like `cuInit`, `cudaMalloc`, or `__cudaRegisterFunction` of nvcc's code, rather than `cudbg…` or
-/// `_Z…`.
+/// Returns `true` if a name is like `cuInit`, `cudaMalloc`, or `__cudaRegisterFunction` of nvcc's code, rather than
+/// `cudbg…` or `_Z…`.
 fn is_call(symbol: &str) -> bool {
     let name = symbol.strip_prefix("__").unwrap_or(symbol);
     let rest = name

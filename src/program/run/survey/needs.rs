@@ -1,4 +1,4 @@
-//! `survey needs`: its questions follow from its rows, so they are asked in stages.
+//! `survey needs`: its questions follow from its rows, so they run in stages.
 
 use super::super::error::RunError;
 use super::{SurveyRun, select};
@@ -7,7 +7,7 @@ use cuda_pitfalls_answers::survey::needs::{self, NeedRow, NeedsProgram};
 use cuda_pitfalls_answers::survey::{Item, LeftOut};
 
 impl SurveyRun<'_> {
-    /// Runs the controls, records what the programs ask for, and refuses it.
+    /// Runs the controls, records the files and system calls that the programs use, and denies each.
     pub(super) fn needs(mut self, left_out: Vec<LeftOut>) -> Result<Exit, RunError> {
         if let Some(exit) = self.begin_run()? {
             return Ok(exit);

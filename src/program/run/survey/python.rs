@@ -101,21 +101,21 @@ pub(crate) struct PythonOptions {
     pub(crate) requests: Vec<EnvironmentRequest>,
 }
 
-/// How long a process of a row may run, unless the command line or the row says otherwise.
+/// Time limit of a process of a row, unless the command line or the row sets another.
 const TIMEOUT: Duration = Duration::from_secs(defaults::ROW_TIMEOUT_S);
-/// How long a process of a control may run at least: a short limit for rows says nothing about the instrument.
+/// Minimum time limit of a process of a control: a short limit for rows says nothing about the instrument.
 const CONTROL_TIMEOUT: Duration = Duration::from_secs(10);
 
 impl PythonOptions {
-    /// How many rows run at once. By default most CPUs stay free: an interpreter that imports a framework takes a CPU,
-    /// its tracer another, and the driver initialises one process after the other.
+    /// Returns the number of rows that run at once. By default most CPUs stay free: an interpreter that imports a
+    /// framework takes a CPU, its tracer another, and the driver initializes one process after the other.
     pub(in crate::run) fn job_count(&self) -> usize {
         let cpus = std::thread::available_parallelism().map_or(1, usize::from);
         self.jobs
             .unwrap_or((cpus / defaults::CPUS_PER_JOB).clamp(1, defaults::MOST_JOBS))
     }
 
-    /// How long a process of a line may run.
+    /// Returns the time limit of a process of a line.
     pub(in crate::run) fn limit(&self, line: &PythonLine) -> Duration {
         let limit = self.timeout.unwrap_or(TIMEOUT);
         line.timeout_s
@@ -123,7 +123,7 @@ impl PythonOptions {
     }
 }
 
-/// Why there is no list of rows or of environments.
+/// Reasons why there is no list of rows or of environments.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum RowListError {
     #[error("{option} {}: {source}", terminal(name))]
@@ -256,7 +256,7 @@ impl SurveyRun<'_> {
         indices
     }
 
-    /// Asks the controls. False if one of them fails.
+    /// Runs the controls. Returns `false` if one of them fails.
     fn ask_controls(
         &mut self,
         attempts: &Attempts,
@@ -317,7 +317,7 @@ impl SurveyRun<'_> {
         }
     }
 
-    /// Asks the lines without a row.
+    /// Runs the lines without a row.
     fn ask_lines(
         &mut self,
         lines: &[PythonLine],
@@ -379,7 +379,7 @@ impl SurveyRun<'_> {
         }
     }
 
-    /// Why a line cannot be asked here; `None` if it can.
+    /// Returns the reason why a line cannot run here; `None` if it can.
     fn why_not_asked(&self, line: &PythonLine, about: &Interpreter) -> Option<(Reason, String)> {
         if let Some(detail) = line
             .needs
@@ -406,10 +406,10 @@ impl SurveyRun<'_> {
     }
 }
 
-/// How long a survey takes, with the time before it was resumed.
+/// Duration of a survey, with the time before it was resumed.
 #[derive(Clone, Copy)]
 struct SurveyClock {
-    /// When this session began.
+    /// Time at which this session began.
     began_ns: u64,
     /// The time of earlier sessions.
     spent_ns: u64,
@@ -421,7 +421,7 @@ impl SurveyClock {
     }
 }
 
-/// Whether an attempt calls what returns a failure in this line.
+/// Returns `true` if an attempt makes the call that fails in this line.
 fn calls_its_place(line: &PythonLine, made: &[PythonAttempt]) -> bool {
     let Some(returned) = &line.returned else {
         return false;

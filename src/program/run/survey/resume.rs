@@ -31,7 +31,7 @@ pub(super) fn cannot_resume(error: StoreError) -> RunError {
     refuse(error.to_string())
 }
 
-/// The document of a survey that goes on.
+/// Returns the document of a resumed survey.
 pub(super) fn document(mut survey: SurveyDocument) -> SurveyDocument {
     let Header {
         resumed,
@@ -46,7 +46,7 @@ pub(super) fn document(mut survey: SurveyDocument) -> SurveyDocument {
     survey
 }
 
-/// Refuses to resume a survey with other options: rows that were asked in two ways do not belong in one document, and a
+/// Rejects resuming a survey with other options: rows with different options do not belong in one document, and a
 /// partial survey would look complete.
 pub(super) fn same_question(
     survey: &SurveyDocument,

@@ -70,7 +70,7 @@ pub(in crate::run) trait Selectable {
     /// Its name, which is unique.
     fn key(&self) -> String;
 
-    /// Names of groups to which it belongs.
+    /// Returns the names of the groups that it belongs to.
     fn groups(&self) -> Vec<&str>;
 }
 
@@ -116,7 +116,8 @@ pub(in crate::run) fn choose_items<C: Selectable>(
     Ok(items)
 }
 
-/// Whether the selectors choose a question: those without `!` name it, or there are none, and none with `!` means it.
+/// Returns `true` if the selectors choose a question: one without `!` matches it, or all selectors have `!`; and no
+/// selector with `!` matches it.
 pub(super) fn is_chosen<C: Selectable>(item: &C, selectors: &[String]) -> bool {
     let (mut has_names, mut is_named) = (false, false);
     for selector in selectors {
@@ -149,7 +150,7 @@ fn plain_selector(selector: &str) -> &str {
     selector.strip_prefix('!').unwrap_or(selector)
 }
 
-/// Whether a question is what a selector names, with or without `!`.
+/// Returns `true` if a selector matches a question, with or without its `!`.
 fn is_meant<C: Selectable>(item: &C, selector: &str) -> bool {
     let selector = plain_selector(selector);
     let pattern = if selector.contains(['*', '?']) {

@@ -1,4 +1,4 @@
-//! One attempt of a row: its files, its tracer, and its result.
+//! An attempt of a row: its files, its tracer, and its result.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -24,27 +24,28 @@ const ROW: &str = include_str!("row.py");
 const GRACE: Duration = Duration::from_secs(90);
 /// The time from SIGTERM to SIGKILL for a tracer.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// The variable with the folders in which an interpreter finds modules, in addition to its own.
+/// Variable with the directories where an interpreter finds modules, in addition to its own.
 const MODULES: &str = "PYTHONPATH";
 
 /// A row to ask, and how.
 #[derive(Clone, Debug)]
 pub(in crate::run) struct RowJob {
     pub(in crate::run) line: PythonLine,
-    /// How long a process of the row may run.
+    /// Time limit of a process of the row.
     pub(in crate::run) limit: Duration,
-    /// Whether the row says which memory is its own.
+    /// `true` if the row reports its own memory.
     pub(in crate::run) wants_memory: bool,
 }
 
-/// Which libraries a program finds.
+/// The libraries that a program finds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(in crate::run) struct Ground {
     /// `cuda` or `sim:<machine>`.
     pub(in crate::run) on: String,
     /// Calls of libcuda that are not passed on, as `cuInit=100`; empty where every call is.
     pub(in crate::run) returns: String,
-    /// Which NVML it finds, if not the machine's: `nothing` on the simulated machine, `simulated` beside a real libcuda.
+    /// The NVML that it finds, if not the machine's: `nothing` on the simulated machine, `simulated` with a real
+    /// libcuda.
     pub(in crate::run) nvml: Option<&'static str>,
 }
 
@@ -84,20 +85,20 @@ pub(in crate::run) struct Attempts {
     python: PathBuf,
     /// Variables that are set or, without a value, unset for every attempt.
     variables: BTreeMap<OsString, Option<OsString>>,
-    /// Where rows are asked, unless on another ground.
+    /// Ground where rows run, unless they have another.
     ground: Ground,
     mask: Option<String>,
     /// A private folder for files of attempts.
     folder: PathBuf,
-    /// The folder in which traces are kept, if they are.
+    /// The directory where traces are kept, if they are.
     traces: Option<PathBuf>,
     repeat: u32,
     jobs: usize,
     number: AtomicU64,
     spent_ns: AtomicU64,
-    /// Whether the user wants to stop.
+    /// `true` if the user wants to stop.
     pub(in crate::run) stop: AtomicBool,
-    /// The PID of a tracer that could not be killed, or 0. Nothing more is asked then.
+    /// The PID of a tracer that could not be killed, or 0. If set, nothing more is started.
     unkillable: AtomicU32,
 }
 
@@ -137,7 +138,7 @@ impl Attempts {
         Attempts { variables, ..self }
     }
 
-    /// One attempt beside others, on this ground; `None` if the user stopped it.
+    /// Makes one attempt on this ground while others may run; `None` if the user stopped it.
     pub(in crate::run) fn on(&self, job: &RowJob, ground: &Ground) -> Option<PythonAttempt> {
         self.attempt_unless_stopped(job, false, ground)
     }
@@ -157,8 +158,8 @@ impl Attempts {
         self.spent_ns.load(Ordering::Relaxed)
     }
 
-    /// Makes the attempts of a row that may run beside others: all of them, except the last one of a row that makes
-    /// contexts. `None` if the user stopped it.
+    /// Makes the attempts of a row that may run at the same time as others: all of them, except the last one of a row
+    /// that creates contexts. `None` if the user stopped it.
     pub(super) fn attempts_together(&self, job: &RowJob) -> Option<Vec<PythonAttempt>> {
         let mut attempts = Vec::new();
         for number in 1..=self.repeat {
@@ -174,8 +175,8 @@ impl Attempts {
         Some(attempts)
     }
 
-    /// Makes the last attempt of a row that makes contexts, while nothing else runs: beside other rows, it is unknown
-    /// how much memory is its own. `None` if the user stopped it.
+    /// Makes the last attempt of a row that creates contexts, while nothing else runs: while other rows run, it is
+    /// unknown how much memory is its own. `None` if the user stopped it.
     pub(super) fn alone(
         &self,
         job: &RowJob,
@@ -315,7 +316,7 @@ fn python_path() -> Option<OsString> {
     std::env::join_paths(paths.map(|path| std::path::absolute(&path).unwrap_or(path))).ok()
 }
 
-/// Whether a row makes contexts, and none of its attempts has run alone.
+/// Returns `true` if a row creates contexts, and none of its attempts has run alone.
 pub(super) fn wants_to_be_alone(job: &RowJob, attempts: &[PythonAttempt]) -> bool {
     let makes_context = attempts.iter().any(|made| made.seen.makes_context());
     job.wants_memory && makes_context && !attempts.iter().any(|made| made.alone || has_hung(made))

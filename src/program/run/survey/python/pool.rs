@@ -10,20 +10,20 @@ use super::attempt::{Attempts, RowJob, wants_to_be_alone};
 use cuda_pitfalls_answers::survey::python::PythonAttempt;
 use cuda_pitfalls_instrument::supervisor::Interrupt;
 
-/// How often to check whether the user wants to stop.
+/// Interval at which to check whether the user wants to stop.
 const TICK: Duration = Duration::from_millis(50);
 
-/// How many rows of a batch there are per thread. A survey that is stopped loses at most one batch.
+/// Number of rows of a batch per thread. A survey that is stopped loses at most one batch.
 const BATCH: usize = 4;
 
 /// The caller's index of a row, and its attempts.
 pub(super) type DoneRow = (usize, Vec<PythonAttempt>);
 
-/// Asks all rows, and tells each of them when it is done, in any order, and `None` while time passes. Rows that the user
-/// stopped are not told.
+/// Runs all rows, and passes each one on when it is done, in any order, and `None` while time passes. Rows that the
+/// user stopped are not passed on.
 ///
-/// Rows are asked in batches: first the attempts that may run at the same time, then, one after the other, those that
-/// must run alone. If each row switched between the two, all threads would wait for the slowest one each time.
+/// Rows run in batches: first the attempts that may run at the same time, then, one after the other, those that must
+/// run alone. If each row switched between the two, all threads would wait for the slowest one each time.
 pub(super) fn run(
     attempts: &Attempts,
     jobs: Vec<RowJob>,
