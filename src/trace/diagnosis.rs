@@ -1,10 +1,10 @@
-//! Diagnoses: rules, as data, that tie what a trace shows to a pitfall, the scenario that proves it,
-//! and the workaround in the words of the framework on the stack.
+//! Diagnoses: rules, as data, that connect what a trace shows with a pitfall, the scenario that proves it, and the
+//! workaround in the words of the framework on the stack.
 //!
-//! [`clue`] has the facts that are computed from a trace; `scenarios/clues.toml` says what each kind of them knows. A rule is
-//! a file of `scenarios/diagnoses/` ([`DiagnosisRule`]): it asks about one kind of clue, and says what follows.
-//! A new rule needs no Rust unless it asks for a fact that no clue has. Nothing here touches a clock,
-//! a file, the environment or a process.
+//! [`clue`] computes the facts of a trace; `scenarios/clues.toml` describes the attributes of each type of clue. A rule
+//! is a file of `scenarios/diagnoses/` ([`DiagnosisRule`]): it tests one type of clue, and has the text of the finding.
+//! A new rule needs no Rust unless it tests a fact that no clue has. Nothing here reads a clock, a file or the
+//! environment, or starts a process.
 
 #![cfg_attr(
     not(test),
@@ -28,20 +28,20 @@ use serde::{Deserialize, Serialize};
 
 use crate::Trace;
 
-/// How much a finding matters.
+/// The weight of a finding.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "snake_case")]
 pub enum Severity {
-    /// The program does not do what its author meant, or takes memory that it does not use.
+    /// The program does not do what its author meant, or uses memory that it does not need.
     Pitfall,
     /// Worth knowing, and not counted.
     Note,
 }
 
 impl Severity {
-    /// The word in files.
+    /// Returns its name in files.
     pub fn name(self) -> &'static str {
         match self {
             Severity::Pitfall => "pitfall",
@@ -50,20 +50,21 @@ impl Severity {
     }
 }
 
-/// What a rule found in a trace.
+/// A match of a rule in a trace.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Finding {
     /// The rule that found it, such as `late-mask`.
     pub rule: String,
-    /// Whether it is counted as a pitfall.
+    /// The severity; only a `pitfall` is counted.
     pub severity: Severity,
     /// The rule's title, a few words.
     pub title: String,
-    /// What happened in this trace, one sentence without a full stop. It holds text of the program.
+    /// A sentence without a full stop that describes what happened in this trace. It contains text of the traced
+    /// program.
     pub says: String,
     /// The scenario that proves the pitfall, such as `visibility/mask-after-cuinit`.
     pub scenario: String,
-    /// What to write instead.
+    /// The workaround: the code to write instead.
     pub workaround: String,
     /// The process.
     pub pid: u32,
@@ -71,12 +72,12 @@ pub struct Finding {
     pub events: Vec<usize>,
     /// The UUID of the GPU that is concerned.
     pub gpu: Option<String>,
-    /// The memory that it takes, in bytes.
+    /// The memory that the pitfall costs, in bytes.
     pub bytes: Option<i64>,
 }
 
 impl Finding {
-    /// The rules whose answer is unknown because of this finding.
+    /// Returns the rules whose answer is unknown because of this finding.
     pub fn leaves_open(&self) -> &'static [String] {
         embedded_rules()
             .iter()
@@ -85,7 +86,7 @@ impl Finding {
     }
 }
 
-/// The rules that come with the program, by name.
+/// Returns the built-in rules, sorted by name.
 pub fn embedded_rules() -> &'static [DiagnosisRule] {
     static RULES: LazyLock<Vec<DiagnosisRule>> = LazyLock::new(|| {
         let mut files: Vec<(&str, &str)> = cuda_pitfalls_scenarios::diagnoses().collect();
@@ -105,7 +106,7 @@ pub fn embedded_rules() -> &'static [DiagnosisRule] {
     &RULES
 }
 
-/// What the rules find in a trace, in the order of time.
+/// Returns the findings of all rules in a trace, sorted by time.
 pub fn findings(trace: &Trace) -> Vec<Finding> {
     find(embedded_rules(), trace)
 }

@@ -1,4 +1,4 @@
-//! Traces made up for tests.
+//! Synthetic traces for tests.
 
 pub mod programs;
 
@@ -13,20 +13,20 @@ use cuda_pitfalls_core::report::SchemaId;
 use cuda_pitfalls_core::sample::Gpu;
 use cuda_pitfalls_core::verdict::Provenance;
 
-/// What a context takes.
+/// Memory that a context uses, in bytes.
 pub const CONTEXT: i64 = 524 << 20;
-/// What `cuInit` takes.
+/// Memory that `cuInit` uses, in bytes.
 pub const INIT: i64 = 3_407_872;
 /// The program's process, unless a test says otherwise.
 pub const PID: u32 = 100;
 const MS: u64 = 1_000_000;
 
-/// The UUID of a GPU.
+/// Returns the UUID of a GPU.
 pub fn uuid(index: usize) -> String {
     format!("GPU-{index:08x}-1111-2222-3333-444444444444")
 }
 
-/// A trace that is being made up. Each event comes 10 ms after the last.
+/// A builder of a synthetic trace. Each event comes 10 ms after the last.
 pub struct TraceBuilder {
     trace: Trace,
     t_ns: u64,
@@ -35,8 +35,8 @@ pub struct TraceBuilder {
     stack: Stack,
 }
 
-/// A stack of the user's own line below calls of packages: the function, file and line of each,
-/// outermost first. A file that begins with a package's name is of that package.
+/// Returns a stack of the user's own line below calls of packages. `frames` has the function, file and line of each,
+/// outermost first. A file whose path begins with a package's name belongs to that package.
 pub fn stack(frames: &[(&str, &str, u32)]) -> Stack {
     let frame = |(function, file, line): &(&str, &str, u32)| match file.contains('/') {
         true => Frame::python(
@@ -52,7 +52,7 @@ pub fn stack(frames: &[(&str, &str, u32)]) -> Stack {
     }
 }
 
-/// The beginning of a trace on a machine with these GPUs.
+/// Returns the first line of a trace on a machine with these GPUs.
 fn start(gpus: Vec<Gpu>) -> TraceStart {
     TraceStart {
         schema: SchemaId::current(SCHEMA),
@@ -97,7 +97,7 @@ pub(crate) fn process(t_ns: u64, pid: u32, parent: u32) -> TraceProcess {
     }
 }
 
-/// An event of the first thread of a process, without a status and without memory.
+/// Returns an event of the first thread of a process, without a status and without memory.
 fn event(t_ns: u64, pid: u32, call: &str, what: EventKind, stack: Stack) -> TraceEvent {
     TraceEvent {
         t_ns,
@@ -117,7 +117,7 @@ fn event(t_ns: u64, pid: u32, call: &str, what: EventKind, stack: Stack) -> Trac
     }
 }
 
-/// A holder of a call on a stack.
+/// Returns a holder of a call on a stack.
 pub(crate) fn holder(kind: MemoryKind, stack: Stack) -> Holder {
     let (gpu, call) = (uuid(0), "cuMemAlloc_v2".to_owned());
     Holder {
@@ -132,7 +132,7 @@ pub(crate) fn holder(kind: MemoryKind, stack: Stack) -> Holder {
     }
 }
 
-/// What NVML showed of a process, and what holders have, in MiB.
+/// Returns a reading of a process's memory: NVML's figures, and the bytes of each holder, in MiB.
 pub fn reading(
     t_ns: u64,
     (pid, gpu): (u32, &str),
@@ -157,7 +157,7 @@ pub fn reading(
     }
 }
 
-/// The lines of a trace.
+/// Returns the lines of a trace.
 pub fn lines(trace: &Trace) -> Vec<TraceLine> {
     let mut lines = vec![TraceLine::Start(Box::new(trace.start.clone()))];
     lines.extend(trace.processes.iter().cloned().map(TraceLine::Process));
@@ -183,12 +183,12 @@ pub fn lines(trace: &Trace) -> Vec<TraceLine> {
 }
 
 impl TraceBuilder {
-    /// A trace of a machine with this many equal GPUs, with one process.
+    /// Returns a trace of one process on a machine with this many equal GPUs.
     pub fn on(gpus: usize) -> TraceBuilder {
         TraceBuilder::with_models(&vec!["NVIDIA H200"; gpus])
     }
 
-    /// A trace of a machine with these GPUs.
+    /// Returns a trace of a machine with these GPUs.
     pub fn with_models(models: &[&str]) -> TraceBuilder {
         let named = |(index, model): (usize, &&str)| (uuid(index), Some((*model).to_owned()));
         let gpus = models
@@ -212,7 +212,7 @@ impl TraceBuilder {
         made.process(PID, 1)
     }
 
-    /// The whole trace, of a program that ended well.
+    /// Returns the complete trace of a program that succeeded.
     pub fn done(mut self) -> Trace {
         let memory_gap_ns = vec![Some(0); self.trace.start.gpus.len()];
         let t_ns = self.t_ns + MS;
@@ -229,14 +229,15 @@ impl TraceBuilder {
         self.trace
     }
 
-    /// A process begins, or runs another program, and does what follows.
+    /// Adds a process, or another program in a known one, and attributes the next events to it.
     pub fn process(mut self, pid: u32, parent: u32) -> TraceBuilder {
         self.t_ns += MS;
         self.trace.processes.push(process(self.t_ns, pid, parent));
         self.by(pid)
     }
 
-    /// The same of one that was started through others without a line in the trace, nearest first.
+    /// Adds a process like [`TraceBuilder::process`] that was started through `parents`, nearest first, without a line
+    /// in the trace.
     #[cfg(test)]
     pub(crate) fn process_below(mut self, pid: u32, parents: &[u32]) -> TraceBuilder {
         self = self.process(pid, parents[0]);
@@ -249,31 +250,31 @@ impl TraceBuilder {
         self
     }
 
-    /// A process that is known does what follows.
+    /// Attributes the next events to a known process.
     pub fn by(mut self, pid: u32) -> TraceBuilder {
         (self.pid, self.tid) = (pid, pid);
         self
     }
 
-    /// Another thread of the process does what follows.
+    /// Attributes the next events to another thread of the process.
     pub fn thread(mut self, tid: u32) -> TraceBuilder {
         self.tid = tid;
         self
     }
 
-    /// What follows happens at the line of the user's own file, through functions of packages.
+    /// Attributes the next events to a line of the user's own file, through functions of packages.
     pub fn at(mut self, frames: &[(&str, &str, u32)]) -> TraceBuilder {
         self.stack = stack(frames);
         self
     }
 
-    /// What follows happens on this stack.
+    /// Attributes the next events to this stack.
     pub fn on_stack(mut self, stack: Stack) -> TraceBuilder {
         self.stack = stack;
         self
     }
 
-    /// The program forks a child, which does what follows.
+    /// Forks a child, and attributes the next events to it.
     #[cfg(test)]
     pub(crate) fn forks(self, pid: u32) -> TraceBuilder {
         self.process(pid, PID).event(
@@ -286,7 +287,7 @@ impl TraceBuilder {
         )
     }
 
-    /// Any event.
+    /// Adds an event.
     pub fn event(
         mut self,
         call: &str,
@@ -301,7 +302,7 @@ impl TraceBuilder {
         self
     }
 
-    /// `cuInit` begins and succeeds: the variables at that time, and the GPUs that it makes visible.
+    /// Adds a successful `cuInit`, with the variables at that time and the visible GPUs.
     pub fn init(self, variables: &[(&str, &str)], visible: &[usize]) -> TraceBuilder {
         let gpus = self.trace.start.gpus.len();
         let what = EventKind::InitDone {
@@ -316,7 +317,7 @@ impl TraceBuilder {
         })
     }
 
-    /// `cuInit` begins and fails with a status.
+    /// Adds a `cuInit` that fails with a status.
     pub fn init_fails(self, variables: &[(&str, &str)], status: i64) -> TraceBuilder {
         let what = EventKind::InitDone {
             visible: None,
@@ -326,7 +327,7 @@ impl TraceBuilder {
             .event("cuInit", what, |event| event.status = Some(status))
     }
 
-    /// `cuInit` begins.
+    /// Adds the start of a `cuInit`.
     pub fn init_begins(self, variables: &[(&str, &str)]) -> TraceBuilder {
         let variables = variables
             .iter()
@@ -342,7 +343,7 @@ impl TraceBuilder {
         )
     }
 
-    /// A variable is set.
+    /// Sets a variable.
     pub fn setenv(self, name: &str, value: &str) -> TraceBuilder {
         let what = EventKind::Variable {
             name: name.to_owned(),
@@ -352,7 +353,7 @@ impl TraceBuilder {
         self.event("setenv", what, |_| {})
     }
 
-    /// A variable is removed.
+    /// Removes a variable.
     pub fn unsetenv(self, name: &str) -> TraceBuilder {
         self.event(
             "unsetenv",
@@ -365,7 +366,7 @@ impl TraceBuilder {
         )
     }
 
-    /// A primary context is made on a GPU that the process knows by an ordinal.
+    /// Creates a primary context on a GPU that the process knows by an ordinal.
     pub fn context(mut self, gpu: usize, ordinal: i32) -> TraceBuilder {
         let before = self
             .trace
@@ -376,7 +377,7 @@ impl TraceBuilder {
             .map_or(0, |it| it.used_bytes);
         let gpus = self.trace.start.gpus.len();
         let handle = u64::from(self.pid) << 8 | gpu as u64;
-        // A thread that has made a context works in it.
+        // A thread that has created a context works in it.
         let mut before_now = self
             .trace
             .events
@@ -403,7 +404,7 @@ impl TraceBuilder {
         self.memory(gpu, before + CONTEXT.unsigned_abs())
     }
 
-    /// A context ends.
+    /// Ends a context.
     pub fn context_ends(self, gpu: usize) -> TraceBuilder {
         let handle = u64::from(self.pid) << 8 | gpu as u64;
         let what = EventKind::Context {
@@ -417,7 +418,7 @@ impl TraceBuilder {
         })
     }
 
-    /// The memory of a GPU is read.
+    /// Adds a reading of a GPU's memory.
     pub fn memory(mut self, index: usize, used_bytes: u64) -> TraceBuilder {
         self.t_ns += MS;
         self.trace.memory.push(Memory {
@@ -428,7 +429,7 @@ impl TraceBuilder {
         self
     }
 
-    /// A call takes memory of a GPU for the first time here; holders have numbers from 0.
+    /// Adds a holder: a call that allocates GPU memory here for the first time. Holders have numbers from 0.
     pub fn holder(mut self, gpu: usize, kind: MemoryKind) -> TraceBuilder {
         let number = u32::try_from(self.trace.holders.len()).unwrap_or(u32::MAX);
         let (t_ns, pid) = (self.t_ns, self.pid);
@@ -443,7 +444,7 @@ impl TraceBuilder {
         self
     }
 
-    /// The ledger of the process is read: what NVML charges to it and to the GPU, and what holders have, in MiB.
+    /// Reads the ledger of the process: NVML's figures for it and for the GPU, and the bytes of each holder, in MiB.
     pub fn reading(
         mut self,
         gpu: usize,
@@ -459,7 +460,7 @@ impl TraceBuilder {
         self
     }
 
-    /// A kernel is launched on a GPU, for the first time.
+    /// Launches a kernel on a GPU, for the first time.
     pub fn launch(self, gpu: usize) -> TraceBuilder {
         self.event(
             "cuLaunchKernel",
@@ -470,12 +471,12 @@ impl TraceBuilder {
         )
     }
 
-    /// A call returns an error.
+    /// Adds a call that returns an error.
     pub fn error(self, call: &str, status: i64) -> TraceBuilder {
         self.event(call, EventKind::Error, |event| event.status = Some(status))
     }
 
-    /// The process ends, having launched kernels on these GPUs and done nothing on others.
+    /// Ends the process, which launched kernels on these GPUs and did nothing on others.
     pub fn ends(mut self, worked_on: &[usize]) -> TraceBuilder {
         let uses = Uses {
             launches: 1000,
@@ -508,8 +509,8 @@ impl TraceBuilder {
     }
 }
 
-/// Asks, sets the mask too late, works on GPU 1, and makes a context on GPU 0. The events: 0 and 1
-/// `cuInit`, 2 the write, 3 the context on GPU 1, 4 the launch, 5 the context on GPU 0.
+/// Returns a trace that queries, sets the mask too late, works on GPU 1, and creates a context on GPU 0. The events: 0
+/// and 1 `cuInit`, 2 the write, 3 the context on GPU 1, 4 the launch, 5 the context on GPU 0.
 #[cfg(test)]
 pub(crate) fn late_and_stray() -> TraceBuilder {
     TraceBuilder::on(2)

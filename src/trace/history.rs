@@ -1,8 +1,8 @@
 //! The history of a trace: what the traced program did, computed once for all readers.
 //!
-//! Text, pages, `--json`, `compare`, the rules, policies and `survey python` read it: which programs there were, which
-//! `cuInit` of each counts, what that read, which contexts were made, which writes of variables came too late, and
-//! which processes were forked after `cuInit`.
+//! Text, pages, `--json`, `compare`, the rules, policies and `survey python` read it: which programs ran, which
+//! `cuInit` of each counts and what that read, which contexts were created, which writes of variables came too late,
+//! and which processes were forked after `cuInit`.
 
 mod contexts;
 mod fork;
@@ -26,23 +26,23 @@ pub use program::ProgramHistory;
 pub use write::VariableWrite;
 pub(crate) use write::known_ancestors;
 
-/// What a traced program did.
+/// The history of a traced program.
 #[derive(Clone, Debug)]
 pub struct History<'a> {
     /// The trace.
     pub trace: &'a Trace,
     /// The programs in the order of their first events; those without events come last.
     pub programs: Vec<ProgramHistory<'a>>,
-    /// Every context that was made, in the order of time.
+    /// Every context that was created, sorted by time.
     pub contexts: Vec<ContextLife<'a>>,
-    /// Every write of a variable, in the order of time.
+    /// Every write of a variable, sorted by time.
     pub writes: Vec<VariableWrite<'a>>,
-    /// The program of each event.
+    /// The index of each event's program.
     program_of: Vec<usize>,
 }
 
 impl<'a> History<'a> {
-    /// The history of a trace.
+    /// Computes the history of a trace.
     pub fn new(trace: &'a Trace) -> History<'a> {
         let mut history = History {
             trace,
@@ -84,12 +84,12 @@ impl<'a> History<'a> {
         self.find_counts(&lines);
     }
 
-    /// Gives each event to its program. Returns the programs that have events, by their PID and number.
+    /// Assigns each event to its program. Returns the programs that have events, by their PID and number.
     fn place_events(&mut self, lines: &ProgramLines<'a>) -> HashSet<(u32, usize)> {
         let mut places: HashMap<(u32, usize), usize> = HashMap::new();
         for (index, event) in self.trace.events.iter().enumerate() {
             let own = lines.get(&event.pid).map_or(&[][..], Vec::as_slice);
-            // The first line is that of the process itself, and may come after its first event.
+            // The first line belongs to the process itself, and may come after its first event.
             let number = own
                 .partition_point(|line| line.t_ns <= event.t_ns)
                 .saturating_sub(1);
@@ -124,8 +124,9 @@ impl<'a> History<'a> {
         }
     }
 
-    /// Why the driver's calls after a `cuInit` are not seen though every message arrived, one sentence without a full stop
-    /// each: no such call succeeds without a GPU, and OpenCL makes its own past the names of libcuda.
+    /// Returns why the driver calls after a `cuInit` are not seen though every message arrived, one sentence without a
+    /// full stop each: without a GPU no such call succeeds, and OpenCL calls the driver without using libcuda's
+    /// exported names.
     pub fn unseen_call_reasons(&self) -> Vec<String> {
         let mut reasons = Vec::new();
         for program in &self.programs {
@@ -150,12 +151,12 @@ impl<'a> History<'a> {
         reasons
     }
 
-    /// The index of the program of an event.
+    /// Returns the index of an event's program.
     pub fn program_of(&self, event: usize) -> Option<usize> {
         self.program_of.get(event).copied()
     }
 
-    /// The program that started with a line of the trace. None for a line of another trace.
+    /// Returns the program that started with a line of the trace. None for a line of another trace.
     pub fn program_started_by(&self, process: &TraceProcess) -> Option<&ProgramHistory<'a>> {
         self.programs.iter().find(|program| {
             program
@@ -164,7 +165,7 @@ impl<'a> History<'a> {
         })
     }
 
-    /// The index of the program that a process ran at a time, or of its first one if that started later.
+    /// Returns the index of the program that a process ran at a time, or of its first one if that started later.
     pub fn program_at(&self, pid: u32, t_ns: u64) -> Option<usize> {
         let mut found: Option<(u64, usize)> = None;
         for (index, program) in self.programs.iter().enumerate() {
@@ -184,8 +185,8 @@ impl<'a> History<'a> {
         found.map(|(_, index)| index)
     }
 
-    /// The process that started a program, whatever stands between them: the nearest ancestor that initialised CUDA, or
-    /// else the uppermost one that is known.
+    /// Returns the process that started a program, directly or through others: the nearest ancestor that initialized
+    /// CUDA, or else the topmost known ancestor.
     pub fn launcher_pid(&self, program: &ProgramHistory<'_>) -> Option<u32> {
         let above = known_ancestors(self.trace, program.pid);
         above
@@ -201,12 +202,12 @@ impl<'a> History<'a> {
             .any(|program| program.pid == pid && !program.inits.is_empty())
     }
 
-    /// The index of the program whose counts these are; in an older trace that of the last program of the PID.
+    /// Returns the index of the program that these counts belong to; in an older trace, the last program of the PID.
     pub fn program_of_counts(&self, counts: &ProcessCounts) -> Option<usize> {
         self.program_at(counts.pid, counts.began_ns.unwrap_or(u64::MAX))
     }
 
-    /// The write of a variable that an event records.
+    /// Returns the write that an event records, if it records one.
     pub fn write(&self, event: usize) -> Option<&VariableWrite<'a>> {
         let at = self
             .writes
@@ -215,7 +216,7 @@ impl<'a> History<'a> {
     }
 }
 
-/// The lines of each process, in the order of time. A program starts at each.
+/// The lines of each process, sorted by time. A program starts at each.
 type ProgramLines<'a> = HashMap<u32, Vec<&'a TraceProcess>>;
 
 fn program_lines(trace: &Trace) -> ProgramLines<'_> {

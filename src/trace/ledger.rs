@@ -1,7 +1,7 @@
-//! Whose the memory of a GPU is: the lines of a trace with `--memory`.
+//! GPU memory by owner: the lines of a trace with `--memory`.
 //!
-//! A [`Holder`] is a call at a place of a program that took memory, and is written once. A [`LedgerReading`] is what
-//! NVML charged to a process on one GPU at one moment, and what its holders had then.
+//! A [`Holder`] is a call at a place of a program that allocated memory, and is written once. A [`LedgerReading`] is
+//! the memory that NVML reported for a process on one GPU at one moment, and what its holders had then.
 
 mod owner;
 mod tables;
@@ -15,66 +15,67 @@ use serde::{Deserialize, Serialize};
 
 use crate::Stack;
 
-/// Who holds memory of a GPU, written before the first reading that names it.
+/// A holder of GPU memory, written before the first reading that refers to it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Holder {
-    /// When it took memory first.
+    /// The time of its first allocation.
     pub t_ns: u64,
     /// The process.
     pub pid: u32,
-    /// The number by which readings name it; no other holder of the document has it.
+    /// Its number in readings, unique in the document.
     pub holder: u32,
     /// The UUID of the GPU.
     pub gpu: String,
-    /// What the memory is for, as far as the call says it.
+    /// The purpose of the memory, as far as the call shows it.
     pub kind: MemoryKind,
-    /// The C function, such as `cuMemAlloc_v2`; empty for what no single call took.
+    /// The C function, such as `cuMemAlloc_v2`; empty for memory that no single call allocated.
     pub call: String,
-    /// Where in the program; empty for what no single call took.
+    /// The stack of the call; empty for memory that no single call allocated.
     #[serde(default)]
     pub stack: Stack,
-    /// Whether its bytes are a difference around a call beside which the process did something else, which may have
-    /// taken a part of them.
+    /// `true` if its bytes are the difference around a call, and the process did something else during the call that
+    /// may have allocated a part of them.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_disturbed: bool,
 }
 
-/// What memory of a GPU is for.
+/// The purpose of GPU memory.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "snake_case")]
 pub enum MemoryKind {
-    /// A context, or the driver's initialisation: the difference around the call.
+    /// A context, or the initialization of the driver: the difference around the call.
     Context,
-    /// Code and its data: the difference around the load, or around the first launch of a kernel, which loads lazily.
+    /// Kernel code (loaded modules): the difference around the load, or around the first launch of a kernel, which
+    /// loads lazily.
     Code,
-    /// `cuMemAlloc*`, by the sizes that were asked for.
+    /// `cuMemAlloc*`, by the requested sizes.
     Allocation,
     /// Arrays and mipmapped arrays: the difference around the call.
     Array,
-    /// Allocations of the stream-ordered allocator (`cuMemAllocAsync`), by the sizes that were asked for.
+    /// Allocations of the stream-ordered allocator (`cuMemAllocAsync`), by the requested sizes.
     Pool,
-    /// What pools of the driver have reserved beyond the allocations in them.
+    /// Memory that the driver's pools have reserved beyond the allocations in them.
     PoolRest,
     /// Physical memory of `cuMemCreate`, mapped or not.
     Physical,
-    /// Managed memory, by the sizes that were asked for: the part on the GPU is at most this.
+    /// Managed memory, by the requested sizes: the part on the GPU is at most this.
     Managed,
-    /// Memory of another process or device API that was opened here, by its size: NVML may charge it to both.
+    /// Memory of another process or device API that was opened here, by its size: NVML may report it for both.
     Imported,
     /// Memory that graphs have reserved for their memory nodes.
     Graph,
-    /// What another call took in the driver: the difference around it.
+    /// Driver-internal memory of any other call: the difference around it.
     Driver,
-    /// What the driver's blocks of 2 MiB take beyond the allocations in them.
+    /// Allocation granularity: the driver's blocks of 2 MiB beyond the allocations in them.
     Rounding,
-    /// Allocations of callers beyond the first 4,000.
+    /// Allocations from places beyond the first 4,000.
     More,
 }
 
 impl MemoryKind {
-    /// What it is called.
+    /// Returns its name in tables.
     pub const fn in_words(self) -> &'static str {
         match self {
             MemoryKind::Context => "context",
@@ -94,49 +95,50 @@ impl MemoryKind {
     }
 }
 
-/// What NVML charged to a process on one GPU at one moment, and who held it.
+/// The memory that NVML reported for a process on one GPU at one moment, and its holders.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LedgerReading {
-    /// When NVML was read.
+    /// The time of the NVML query.
     pub t_ns: u64,
     /// The process.
     pub pid: u32,
     /// The UUID of the GPU.
     pub gpu: String,
-    /// Why it was read.
+    /// The reason for the reading.
     pub why: LedgerReason,
-    /// What NVML charges to the process; absent where NVML does not list it by the PID that the tracer knows.
+    /// The memory that NVML reports for the process; absent where NVML does not list it by the PID that the tracer
+    /// knows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub own_bytes: Option<u64>,
-    /// What is in use on the GPU; absent where it could not be read.
+    /// The memory in use on the GPU; absent where it could not be read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub used_bytes: Option<u64>,
-    /// The holders whose bytes have changed since the reading before of this process and GPU.
+    /// The holders whose bytes have changed since the last reading of this process and GPU.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub held: Vec<Held>,
 }
 
-/// Why a ledger was read.
+/// The reason for a reading of the ledger.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum LedgerReason {
-    /// The process held more than ever before, and was about to give some of it back.
+    /// The process held more than ever before, and was about to free some of it.
     Peak,
     /// The process was about to end.
     End,
-    /// Something changed. Traces of earlier versions have `asked` too, for a moment that was named.
+    /// The memory changed. Traces of earlier versions also have `asked`, for a named moment.
     #[serde(alias = "asked")]
     Change,
 }
 
-/// What a holder has.
+/// The memory of one holder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Held {
     /// The holder.
     pub holder: u32,
     /// Its bytes now.
     pub bytes: u64,
-    /// How many allocations these are; absent where they are not counted.
+    /// The number of allocations; absent where they are not counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub count: Option<u64>,
 }

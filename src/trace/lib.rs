@@ -1,10 +1,10 @@
-//! The trace: what an unmodified program did with CUDA, call by call, with stacks and with memory
-//! as NVML showed it from outside.
+//! Traces: what an unmodified program did with CUDA, call by call, with stacks and with memory as NVML showed it from
+//! outside.
 //!
-//! The document is one JSON value per line ([`TraceLine`]), written while the program runs: a day of
-//! training does not grow the parent, and a trace whose writer was killed can be read up to there.
-//! Integers are bytes and nanoseconds with the unit in the name. Stamps are `CLOCK_MONOTONIC`; GPUs
-//! are named by UUID, and by their index in NVML order where a list has an entry for each.
+//! The document is one JSON value per line ([`TraceLine`]), written while the program runs. So a day of training does
+//! not make the tracer grow, and a trace whose writer was killed can be read up to that point. Integers are bytes and
+//! nanoseconds, with the unit in the name. Stamps are `CLOCK_MONOTONIC`. A GPU is identified by UUID, or by its index
+//! in NVML order where a list has an entry for each.
 
 #![cfg(target_os = "linux")]
 
@@ -43,36 +43,36 @@ pub const SCHEMA: &str = "cuda-pitfalls-trace";
 /// The file's name in the folder of a trace.
 pub const FILE: &str = "trace.ndjson";
 
-/// One line of the document.
+/// A line of the document.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "line", rename_all = "snake_case")]
 #[schemars(rename = "Line")]
 pub enum TraceLine {
-    /// The first line: what was traced, where, and how.
+    /// The first line: the program, the machine, and the options of the trace.
     Start(Box<TraceStart>),
     /// A process that made a CUDA call or changed a CUDA variable, before its first event; again
     /// after it has become another program.
     Process(TraceProcess),
-    /// Something that a process did.
+    /// An event: something that a process did.
     Event(Box<TraceEvent>),
     /// The memory of one GPU, whenever it has changed.
     Memory(Memory),
-    /// Who holds memory of a GPU (with `--memory`).
+    /// A holder of GPU memory (with `--memory`).
     Holder(Box<Holder>),
-    /// What NVML charged to a process, and who held it (with `--memory`).
+    /// The memory that NVML reported for a process, and its holders (with `--memory`).
     Ledger(LedgerReading),
-    /// What a program did altogether, once its process has ended.
+    /// The totals of a program, once its process has ended.
     Counts(ProcessCounts),
-    /// The last line. A document without it is incomplete.
+    /// The last line. A document without it is truncated.
     End(End),
 }
 
-/// What was traced, where, and how.
+/// The traced program, the machine, and the options of the trace.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TraceStart {
-    /// Which document this is.
+    /// The schema of this document.
     pub schema: SchemaId,
-    /// Whether a real driver answered.
+    /// The origin of the results: a real driver or a simulated one.
     pub provenance: Provenance,
     /// The version of cuda-pitfalls.
     pub version: String,
@@ -85,30 +85,30 @@ pub struct TraceStart {
     pub folder: String,
     /// RFC 3339, UTC.
     pub started_at: String,
-    /// When the program was started: the zero of the times that are shown.
+    /// The start of the program: the zero of the displayed times.
     pub t_ns: u64,
-    /// `cuda` or `sim:<machine>`.
+    /// The machine: `cuda` or `sim:<machine>`.
     pub on: String,
     /// The driver's version, such as `580.159.04`.
     pub driver_version: Option<String>,
-    /// The GPUs in NVML order; empty where NVML could not be asked.
+    /// The GPUs in NVML order; empty where NVML could not be queried.
     pub gpus: Vec<Gpu>,
     /// The memory of each GPU before the program was started, in NVML order.
     pub used_bytes: Vec<Option<u64>>,
     /// The variables that CUDA reads, as the program got them.
     pub environment: BTreeMap<String, String>,
-    /// The libcuda that was found, which the forwarding library stands before; none if there is
-    /// none, and only the injection hook can see anything.
+    /// The libcuda that was found, which the forwarding library precedes. If none was found, it is absent, and only the
+    /// injection hook can see anything.
     pub libcuda: Option<String>,
-    /// Whether writes of variables are seen (not with `--no-preload`).
+    /// `true` if writes of variables are seen (not with `--no-preload`).
     pub preload: bool,
-    /// Whether questions were counted, too, that frameworks ask before each small operation, such as
-    /// `cuCtxGetDevice` (with `--all-calls`). Where they were not, counts say nothing about them.
+    /// `true` if the counts include queries that frameworks make before each small operation, such as `cuCtxGetDevice`
+    /// (with `--all-calls`). Otherwise the counts do not cover these queries.
     pub all_calls: bool,
-    /// Whether it was noted whose the memory is (with `--memory`).
+    /// `true` if the trace has memory by owner (with `--memory`).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub ledger: bool,
-    /// What is known from the start not to be seen, in words.
+    /// Sentences that describe what this trace cannot see, known from the start.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub limits: Vec<String>,
 }
@@ -117,27 +117,27 @@ pub struct TraceStart {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Process")]
 pub struct TraceProcess {
-    /// When it was noticed.
+    /// The time when it was noticed.
     pub t_ns: u64,
     /// Its PID.
     pub pid: u32,
     /// Its parent's PID at that time.
     pub parent: u32,
-    /// The PIDs of the processes above its parent, nearest first, up to that of cuda-pitfalls: the trace may have no line
-    /// of them. Absent in traces of older versions, and where the parent is cuda-pitfalls.
+    /// The PIDs of the processes above its parent, nearest first, up to that of cuda-pitfalls: the trace may have no
+    /// line for them. Absent in traces of older versions, and where the parent is cuda-pitfalls.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub above: Vec<u32>,
     /// The file that it runs.
     pub program: String,
     /// Its command line.
     pub arguments: Vec<String>,
-    /// The version of Python that runs in it.
+    /// The Python version that runs in it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub python: Option<String>,
-    /// Why its Python stacks cannot be read, in words.
+    /// A sentence that explains why its Python stacks cannot be read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub no_python: Option<String>,
-    /// `RANK` of the environment that it was started with; absent where that is no number.
+    /// `RANK` of the environment that it was started with; absent unless it is a number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rank: Option<u32>,
     /// `LOCAL_RANK` of that environment, likewise.
@@ -146,13 +146,13 @@ pub struct TraceProcess {
 }
 
 impl TraceProcess {
-    /// The program, and the script or module that its Python runs: `python3.12 train.py`.
+    /// Returns the program, and the script or module that its Python runs: `python3.12 train.py`.
     pub fn name(&self) -> String {
         command_name(&self.program, &self.arguments, self.python.is_some())
     }
 }
 
-/// The name of a program, and of the script or module that its Python runs. Other arguments may be secret.
+/// Returns the name of a program, and of the script or module that its Python runs. Other arguments may be secret.
 fn command_name(program: &str, arguments: &[String], is_python: bool) -> String {
     // The file is not known of a process that has gone already.
     let file = match arguments.first() {
@@ -172,7 +172,7 @@ fn command_name(program: &str, arguments: &[String], is_python: bool) -> String 
     }
 }
 
-/// The script or module in the command line of an interpreter of Python, whose own options stand before it.
+/// Returns the script or module in the command line of a Python interpreter. The interpreter's own options precede it.
 fn script_name(command: &[String]) -> Option<String> {
     let mut arguments = command.iter().skip(1);
     loop {
@@ -190,8 +190,8 @@ fn script_name(command: &[String]) -> Option<String> {
     }
 }
 
-/// What a process of multiprocessing is for, by the text that it was started with: `multiprocessing.forkserver, preloading
-/// models`.
+/// Returns the role of a multiprocessing process, from the code that it was started with: `multiprocessing.forkserver,
+/// preloading models`.
 fn multiprocessing_role(text: &str) -> Option<String> {
     let module = text
         .strip_prefix("from multiprocessing.")?
@@ -207,82 +207,82 @@ fn multiprocessing_role(text: &str) -> Option<String> {
     Some(role)
 }
 
-/// Something that a process did.
+/// An event: something that a process did.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Event")]
 pub struct TraceEvent {
-    /// When the call was made.
+    /// The start of the call.
     pub t_ns: u64,
     /// The process.
     pub pid: u32,
     /// The thread.
     pub tid: u32,
-    /// What it did.
+    /// The type of event, with its details.
     #[serde(flatten)]
     pub what: EventKind,
     /// The C function, such as `cuDevicePrimaryCtxRetain`.
     pub call: String,
-    /// What it returned, as the number of its library; absent for what has no status.
+    /// The status that the call returned, as a number of its library; absent for events without a status.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<i64>,
-    /// How long the call took.
+    /// The duration of the call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub elapsed_ns: Option<u64>,
-    /// The ordinal by which the process knows the GPU.
+    /// The ordinal of the GPU in the process.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device: Option<i32>,
     /// The UUID of that GPU.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gpu: Option<String>,
-    /// How the memory of each GPU changed from before the call until after it, in NVML order; empty
-    /// where it was not read.
+    /// The change of the memory in use on each GPU from before the call until after it, in NVML order; empty where it
+    /// was not read.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub memory_bytes: Vec<Option<i64>>,
-    /// What was in use on each GPU after the call, in NVML order; empty where it was not read.
+    /// The memory in use on each GPU after the call, in NVML order; empty where it was not read.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub used_bytes: Vec<Option<u64>>,
-    /// How the memory changed that NVML accounts to this process on this event's GPU; absent where NVML does
-    /// not list the process by the PID that the tracer knows.
+    /// The change of the memory that NVML reports for this process on this event's GPU; absent where NVML does not list
+    /// the process by the PID that the tracer knows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub own_bytes: Option<i64>,
-    /// Of a call that found no current context in its thread: the thread that had selected one, this one if it had itself.
-    /// Absent where no thread is known to have.
+    /// The thread that had selected a context, for a call that found no current context in its own thread; may be the
+    /// calling thread itself. Absent where no thread is known to have selected one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub selected_by: Option<u32>,
-    /// Where in the program.
+    /// The stack of the call.
     #[serde(default)]
     pub stack: Stack,
 }
 
 impl TraceEvent {
-    /// How the memory of a GPU changed around the call. None if it was not read.
+    /// Returns the change of a GPU's memory around the call. None if it was not read.
     pub fn memory_change(&self, gpu_index: usize) -> Option<i64> {
         *self.memory_bytes.get(gpu_index)?
     }
 }
 
-/// What an event is about.
+/// The type of an event.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum EventKind {
-    /// The driver is about to initialise: it reads its variables after this, and never again in
-    /// this process if it succeeds.
+    /// The driver is about to initialize. It reads its variables after this, and never again in this process if it
+    /// succeeds.
     Init {
-        /// Who saw it.
+        /// The observer of the event.
         witness: EventSource,
         /// The variables that CUDA reads, as they are at this moment.
         variables: BTreeMap<String, String>,
     },
-    /// libcuda asked for `CUDA_VISIBLE_DEVICES`.
+    /// libcuda queried `CUDA_VISIBLE_DEVICES`.
     MaskRead {
-        /// What it got; null if the variable is not set.
+        /// The value that it got; null if the variable is not set.
         value: Option<String>,
-        /// Whether the injection hook had been called before, as it is on the drivers we know.
+        /// `true` if the injection hook had been called before, as on the known drivers.
         after_hook: bool,
     },
     /// `cuInit` returned.
     InitDone {
-        /// How many GPUs the process can see; null where it failed.
+        /// The number of GPUs that the process can see; null where `cuInit` failed.
         visible: Option<u32>,
         /// Their UUIDs in the process's own order.
         #[serde(default)]
@@ -292,61 +292,61 @@ pub enum EventKind {
     Variable {
         /// Its name.
         name: String,
-        /// What it was before.
+        /// The value before; null if the variable was not set.
         before: Option<String>,
-        /// What it is now; null if it was removed.
+        /// The new value; null if it was removed.
         value: Option<String>,
     },
-    /// A context appeared or went away, or could not be made.
+    /// A context was created or ended, or could not be created.
     Context {
-        /// What happened to it.
+        /// The change.
         change: ContextChange,
-        /// Whether it is the GPU's primary context.
+        /// `true` if it is the GPU's primary context.
         primary: bool,
         /// Its handle, as a number.
         handle: u64,
-        /// Of a context that was made: whether the thread had a current context then, so that it had selected a device
-        /// before. Absent where that is not known.
+        /// `true` if the thread that created the context already had a current one, so that it had selected a device
+        /// before. Absent for other changes, and where this is not known.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         current: Option<bool>,
     },
-    /// A GPU was used for the first time in this way by this process.
+    /// The process used a GPU in this way for the first time.
     FirstUse {
-        /// In which way.
+        /// The way of using it.
         usage: GpuUse,
     },
-    /// Page-locked host memory was asked for, for the first time in this process.
+    /// The first request for page-locked host memory in this process.
     HostMemory {
-        /// How much.
+        /// The requested size.
         bytes: u64,
     },
-    /// A limit was set, or was to be set.
+    /// The program set a limit, or tried to.
     Limit {
-        /// Which one, by its number in `CUlimit`.
+        /// The limit, by its number in `CUlimit`.
         limit: i32,
         /// The value.
         value: u64,
-        /// Whether this process had launched a kernel on this GPU before.
+        /// `true` if this process had launched a kernel on this GPU before.
         after_launch: bool,
     },
     /// The process forked after `cuInit`: this is the child.
     Forked {
         /// The process that forked.
         parent: u32,
-        /// How many contexts it had.
+        /// The number of contexts that it had.
         contexts: u32,
     },
-    /// Peer access was switched on or off, or memory of another process was opened.
+    /// Peer access was enabled or disabled, or another process's memory was opened.
     Peer,
-    /// A handle for other processes was made or opened.
+    /// A handle for other processes was created or opened.
     Ipc,
-    /// A module or library of code was loaded.
+    /// A module or library of GPU code was loaded.
     Module,
     /// A driver call returned an error: the first of this call and this status in this process.
     Error,
 }
 
-/// Who saw an event.
+/// The observer of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum EventSource {
@@ -356,19 +356,19 @@ pub enum EventSource {
     Forwarding,
 }
 
-/// What happened to a context.
+/// A change of a context.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ContextChange {
-    /// It was made.
+    /// The context was created.
     Made,
-    /// It could not be made.
+    /// The context could not be created.
     Failed,
     /// The last reference to a primary context was released.
     Released,
-    /// The primary context was reset, whoever held it.
+    /// The primary context was reset, regardless of its holders.
     Reset,
-    /// It was destroyed.
+    /// The context was destroyed.
     Destroyed,
 }
 
@@ -389,39 +389,39 @@ pub enum GpuUse {
 /// The memory of one GPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Memory {
-    /// When it was read.
+    /// The time of the reading.
     pub t_ns: u64,
     /// The GPU, by its index in NVML order.
     pub index: usize,
-    /// NVML v2 `used`: without the driver's reserve.
+    /// NVML v2 `used`, which excludes the driver's reserve.
     pub used_bytes: u64,
 }
 
-/// What a program did altogether.
+/// The totals of a program.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Counts")]
 pub struct ProcessCounts {
-    /// When its end was noticed, at most about a second after it; or the end of the trace.
+    /// The time when its end was noticed, at most about a second after it; or the end of the trace.
     #[serde(default)]
     pub t_ns: u64,
     /// The process.
     pub pid: u32,
-    /// Which of the programs that it ran these are the counts of: when that began, as its line says. Absent in traces of
-    /// older versions, which counted all programs of a PID together.
+    /// The start of the counted program, as in its line: a process can run several programs. Absent in traces of older
+    /// versions, which counted all programs of a PID together.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub began_ns: Option<u64>,
     /// Calls of the forwarded functions that were made at least once.
     pub calls: BTreeMap<String, CallCount>,
-    /// How often each GPU was used, by UUID. A GPU that had a context and did nothing has zeros.
+    /// The uses of each GPU, by UUID. A GPU that had a context and did nothing has zeros.
     pub gpus: BTreeMap<String, Uses>,
 }
 
-/// How often a function was called.
+/// The number of calls of a function.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CallCount {
     /// All calls.
     pub calls: u64,
-    /// Those that returned an error.
+    /// Calls that returned an error.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub errors: u64,
 }
@@ -430,7 +430,7 @@ fn is_zero(number: &u64) -> bool {
     *number == 0
 }
 
-/// How often a GPU was used.
+/// The number of times that a GPU was used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Uses {
     /// Kernels and graphs launched.
@@ -442,7 +442,7 @@ pub struct Uses {
 }
 
 impl Uses {
-    /// Whether it did nothing.
+    /// Returns `true` if the GPU did nothing.
     pub fn is_none(&self) -> bool {
         *self == Uses::default()
     }
@@ -451,29 +451,29 @@ impl Uses {
 /// The end of the program, and of the document.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct End {
-    /// When the program ended.
+    /// The end of the program.
     pub t_ns: u64,
     /// Its exit code, if it exited.
     pub code: Option<i32>,
     /// The signal that ended it, by name.
     pub signal: Option<String>,
-    /// What the trace could not observe, as sentences. Empty means that every process of the program that NVML
-    /// showed has events.
+    /// Sentences that describe what the trace could not observe. If empty, every process of the program that NVML
+    /// listed has events.
     pub not_seen: Vec<String>,
-    /// How many events were left out because there were more than a document should hold.
+    /// The number of events that were left out because the document would have become too large.
     pub left_out: u64,
-    /// The longest time for which the memory of each GPU was not read, in NVML order; null for one that was not read
-    /// when the program had ended. Empty where this is not known.
+    /// The longest time during which the memory of each GPU was not read, in NVML order; null for a GPU that was not
+    /// read when the program had ended. Empty where this is not known.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub memory_gap_ns: Vec<Option<u64>>,
-    /// The last lines of the stderr of a program that failed, at most 100 lines and 16 KiB; with stdout, where both are one
-    /// file or pipe. Empty where they are not known: stderr was a terminal, a socket or a device.
+    /// The last lines of the stderr of a program that failed, at most 100 lines and 16 KiB. Includes stdout if both are
+    /// one file or pipe. Empty where they are not known, because stderr was a terminal, a socket or a device.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stderr: Vec<String>,
 }
 
 impl End {
-    /// The signal or the exit code with which the program failed; `None` if it succeeded.
+    /// Returns the signal or the exit code of a program that failed; `None` if it succeeded.
     pub fn failure_reason(&self) -> Option<String> {
         match self.code {
             _ if self.signal.is_some() => self.signal.clone(),
@@ -483,7 +483,7 @@ impl End {
     }
 }
 
-/// The JSON Schema of one line of the document.
+/// Returns the JSON Schema of one line of the document.
 pub fn schema() -> serde_json::Value {
     schema_of::<TraceLine>()
 }

@@ -1,4 +1,4 @@
-//! What a traced program must not do: `--forbid` and `--max-bytes`.
+//! Policies: what a traced program must not do, from `--forbid` and `--max-bytes`.
 //!
 //! A policy is kept, violated, or undecided: what a trace could not see never counts as kept.
 
@@ -26,47 +26,47 @@ pub use self::word::{GpuWord, PolicyWord, WordError, words};
 use crate::diagnosis::Finding;
 use crate::{History, Trace};
 
-/// What is forbidden.
+/// A list of forbidden actions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Policy {
-    /// What must not happen.
+    /// The forbidden actions.
     pub forbid: Vec<PolicyWord>,
-    /// The most that the memory of a GPU may grow, in bytes.
+    /// The maximum growth of each GPU's memory, in bytes.
     pub max_bytes: BTreeMap<GpuWord, u64>,
 }
 
-/// Something that a program did against the policy.
+/// A violation of the policy.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Violation {
-    /// What was forbidden, as it is written: `cuinit`, `context:gpu0`, `max-bytes gpu1=2 GiB`.
+    /// The rule that was violated, as written by the user: `cuinit`, `context:gpu0`, `max-bytes gpu1=2 GiB`.
     pub forbidden: String,
-    /// What happened, one sentence without a full stop. It holds text of the program.
+    /// A sentence without a full stop that describes the violation. It contains text of the traced program.
     pub says: String,
     /// The event that shows it, by its index in the trace.
     pub event: Option<usize>,
 }
 
-/// A policy compared with a trace.
+/// The result of comparing a policy with a trace.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct PolicyOutcome {
-    /// What the program did against it, in the order of the policy.
+    /// The violations, in the order of the policy.
     pub violations: Vec<Violation>,
-    /// Why a part of the policy cannot be decided, one sentence without a full stop each.
+    /// The reasons why a part of the policy cannot be decided, one sentence without a full stop each.
     pub undecided: Vec<String>,
 }
 
 impl PolicyOutcome {
-    /// Whether the program is known to have done nothing against the policy.
+    /// Returns `true` if the program is known to have violated nothing.
     pub fn is_kept(&self) -> bool {
         self.violations.is_empty() && self.undecided.is_empty()
     }
 }
 
 impl Policy {
-    /// A policy from the words of `--forbid` and the values of `--max-bytes`, such as `gpu1=2GiB`.
+    /// Parses the words of `--forbid` and the values of `--max-bytes`, such as `gpu1=2GiB`.
     ///
     /// # Errors
-    /// A word that is not known, with those that are; a value that is no GPU and size.
+    /// Returns an error for an unknown word, with the known ones, and for a value that is not a GPU with a size.
     pub fn parse(forbid: &[String], max_bytes: &[String]) -> Result<Policy, WordError> {
         let mut policy = Policy::default();
         for word in forbid.iter().flat_map(|words| words.split(',')) {
@@ -79,17 +79,17 @@ impl Policy {
         Ok(policy)
     }
 
-    /// Whether it forbids nothing.
+    /// Returns `true` if it forbids nothing.
     pub fn is_empty(&self) -> bool {
         *self == Policy::default()
     }
 
-    /// Compares it with what a program did. `findings` are those of the same trace.
+    /// Compares the policy with a program's actions. `findings` must come from the same trace.
     pub fn check(&self, trace: &Trace, findings: &[Finding]) -> PolicyOutcome {
         check::outcome(self, &History::new(trace), findings)
     }
 
-    /// What a program did against it, without the undecided parts: see [`Policy::check`].
+    /// Returns the violations alone, without the undecided parts: see [`Policy::check`].
     pub fn find_violations(&self, history: &History, findings: &[Finding]) -> Vec<Violation> {
         check::outcome(self, history, findings).violations
     }

@@ -1,4 +1,4 @@
-//! Reading a trace, whole or cut short.
+//! Reading a trace, complete or truncated.
 
 use std::io::{BufRead, Read};
 use std::path::{Path, PathBuf};
@@ -13,61 +13,61 @@ use cuda_pitfalls_core::report::SchemaId;
 use cuda_pitfalls_core::text::escape::terminal;
 use cuda_pitfalls_instrument::simulated::NO_DEVICE;
 
-/// The longest line that is read: a stack has some kilobytes.
+/// The longest line that is read: a stack has a few kilobytes.
 const LONGEST_LINE: u64 = 16 << 20;
-/// The most lines that are kept of one kind.
+/// The maximum number of lines that are kept of each type.
 const MOST_LINES: usize = 2_000_000;
 
-/// A whole trace.
+/// A trace in memory.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Trace {
     /// The first line.
     pub start: TraceStart,
-    /// The processes, in the order in which they were noticed.
+    /// The processes, in the order of their lines.
     pub processes: Vec<TraceProcess>,
-    /// What they did, in the order of time.
+    /// The events, sorted by time.
     pub events: Vec<TraceEvent>,
-    /// Memory of the GPUs, as changes.
+    /// Changes of the GPUs' memory.
     pub memory: Vec<Memory>,
-    /// Who holds memory (with `--memory`).
+    /// The holders of memory (with `--memory`).
     pub holders: Vec<Holder>,
-    /// Whose the memory was, in the order of time (with `--memory`).
+    /// The readings of memory by owner, sorted by time (with `--memory`).
     pub ledger: Vec<LedgerReading>,
-    /// What each process did altogether.
+    /// The totals of each program.
     pub counts: Vec<ProcessCounts>,
-    /// The last line; none if the trace was cut short.
+    /// The last line; none if the trace was truncated.
     pub end: Option<End>,
 }
 
-/// Why a trace cannot be read.
+/// An error while a trace is read.
 #[derive(Debug, thiserror::Error)]
 pub enum TraceError {
     /// The file could not be read.
     #[error("cannot read {}: {source}", terminal(&path.to_string_lossy()))]
     File {
-        /// Which one.
+        /// The path of the file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the operating system.
         source: std::io::Error,
     },
-    /// It is not a trace.
+    /// The file is not a trace.
     #[error("{}, line {line}: {why}", terminal(&path.to_string_lossy()))]
     Format {
-        /// Which one.
+        /// The path of the file.
         path: PathBuf,
-        /// The line, from 1.
+        /// The line number, from 1.
         line: usize,
-        /// What is wrong.
+        /// The fault in the line.
         why: LineError,
     },
 }
 
-/// What is wrong with a line of a trace, in a sentence.
+/// A sentence that describes an invalid line of a trace.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct LineError(String);
 
-/// The trace in a folder, or the path itself.
+/// Returns the path of the trace in a folder, or the path itself.
 fn file_of(path: &Path) -> PathBuf {
     if path.is_dir() {
         path.join(FILE)
@@ -76,7 +76,7 @@ fn file_of(path: &Path) -> PathBuf {
     }
 }
 
-/// The text of a trace, which may be compressed, and the path of its file.
+/// Opens the text of a trace, which may be compressed. Returns the path of its file too.
 fn open_text(path: &Path) -> Result<(Box<dyn BufRead>, PathBuf), TraceError> {
     let path = file_of(path);
     match input::open_document(&path) {
@@ -85,7 +85,7 @@ fn open_text(path: &Path) -> Result<(Box<dyn BufRead>, PathBuf), TraceError> {
     }
 }
 
-/// Whether a file is a trace, by its first line.
+/// Returns `true` if a file begins with the first line of a trace.
 pub fn is_trace(path: &Path) -> bool {
     // A pipe is not opened: it would block, and what is read from it is gone.
     let Ok(text) = input::open_document(&file_of(path)) else {
@@ -97,10 +97,10 @@ pub fn is_trace(path: &Path) -> bool {
     read.is_ok() && compact.contains(&format!("\"name\":\"{SCHEMA}\""))
 }
 
-/// Hands over the lines of a trace one by one, as they are read.
+/// Passes the lines of a trace to `take` one by one, as they are read.
 ///
 /// # Errors
-/// As for [`Trace::open`], or `take` could not write a line as JSON.
+/// Returns an error as [`Trace::open`] does, or if `take` cannot write a line as JSON.
 pub fn lines(
     path: &Path,
     mut take: impl FnMut(TraceLine) -> serde_json::Result<()>,
@@ -154,24 +154,25 @@ fn each(
 }
 
 impl Trace {
-    /// Whether the driver was the simulated one without a GPU, whose `cuInit` fails wherever a real one may not.
+    /// Returns `true` if the driver was the simulated one without a GPU, whose `cuInit` may fail where a real one
+    /// succeeds.
     pub fn has_no_device(&self) -> bool {
         self.start.on.strip_prefix("sim:") == Some(NO_DEVICE)
     }
 
-    /// Reads a trace: a file, or the folder that it is in. Leaves out text after the last complete line.
+    /// Reads a trace from a file or from the folder that contains it. Leaves out text after the last complete line.
     ///
     /// # Errors
-    /// Which line of which file is no line of a trace.
+    /// Returns an error with the file and the line if a line is not valid in a trace.
     pub fn open(path: &Path) -> Result<Trace, TraceError> {
         let (text, path) = open_text(path)?;
         Trace::read(text, &path)
     }
 
-    /// Reads a trace from its text; `path` is named in errors.
+    /// Reads a trace from its text; `path` appears in errors.
     ///
     /// # Errors
-    /// As for [`Trace::open`].
+    /// Returns an error as [`Trace::open`] does.
     pub fn read(text: impl BufRead, path: &Path) -> Result<Trace, TraceError> {
         let mut trace: Option<Trace> = None;
         each(text, path, |line| match (&mut trace, line) {
@@ -201,10 +202,10 @@ impl Trace {
         Ok(trace)
     }
 
-    /// A trace with its first line alone.
+    /// Returns a trace that has only its first line.
     ///
     /// # Errors
-    /// It is of another schema.
+    /// Returns an error if the line has another schema.
     pub fn from_start(start: TraceStart) -> Result<Trace, LineError> {
         if start.schema.name != SCHEMA || start.schema.major != SchemaId::MAJOR {
             let (name, major) = (terminal(&start.schema.name), start.schema.major);
@@ -251,24 +252,24 @@ impl Trace {
         }
     }
 
-    /// The UUIDs of the GPUs in NVML order.
+    /// Returns the UUIDs of the GPUs in NVML order.
     pub fn gpu_uuids(&self) -> Vec<String> {
         let gpus = self.start.gpus.iter();
         gpus.map(|gpu| gpu.uuid.clone()).collect()
     }
 
-    /// The memory of a GPU before the program was started. None if it was not read.
+    /// Returns the memory of a GPU before the program was started. None if it was not read.
     pub fn used_before(&self, gpu_index: usize) -> Option<u64> {
         *self.start.used_bytes.get(gpu_index)?
     }
 
-    /// When each event was and each reading of memory.
+    /// Returns the time of each event and of each reading of memory.
     pub fn stamps(&self) -> impl Iterator<Item = u64> {
         let events = self.events.iter().map(|event| event.t_ns);
         events.chain(self.memory.iter().map(|memory| memory.t_ns))
     }
 
-    /// The index of a GPU in NVML order.
+    /// Returns the index of a GPU in NVML order.
     pub fn gpu_index(&self, uuid: Option<&str>) -> Option<usize> {
         let uuid = uuid?;
         self.start.gpus.iter().position(|gpu| gpu.uuid == uuid)

@@ -20,18 +20,18 @@ const WORDS: [&str; 10] = [
     "owner",
     "kind",
 ];
-/// Fields whose keys are names that come from the machine or the program.
+/// Fields whose keys are names from the machine or the program.
 const MAPS: [&str; 2] = ["environment", "variables"];
-/// The field of a process's counts that has the UUIDs of GPUs for keys; that of the first line is a list.
+/// The field of a process's counts whose keys are GPU UUIDs. In the first line, the field of this name is a list.
 const GPUS: &str = "gpus";
-/// Fields with sentences in which a path may be relative.
+/// Fields whose sentences may contain relative paths.
 const SENTENCES: [&str; 5] = ["limits", "not_seen", "no_python", "missing", "stderr"];
 
-/// A line of a trace without folders, arguments and the values of variables other than masks. Names
-/// of files, functions and lines stay: without them a trace says nothing. `redactor` is the same for all lines of a trace.
+/// Returns a line of a trace without folders, arguments and the values of variables other than masks. Names of files,
+/// functions and lines remain: without them a trace is useless. `redactor` must be the same for all lines of a trace.
 ///
 /// # Errors
-/// The line cannot be written as JSON.
+/// Returns an error if the line cannot be written as JSON.
 pub fn redact_line(mut line: TraceLine, redactor: &mut Redactor) -> serde_json::Result<TraceLine> {
     match &mut line {
         TraceLine::Start(start) => {
@@ -73,7 +73,7 @@ pub fn redact_line(mut line: TraceLine, redactor: &mut Redactor) -> serde_json::
     serde_json::from_value(value)
 }
 
-/// Redacts every text of an object, and not the words of the format.
+/// Redacts every text of an object, except for words of the format.
 fn redact_fields(value: &mut Value, redactor: &mut Redactor) {
     match value {
         Value::Object(fields) => {
@@ -110,7 +110,7 @@ fn redact_keys(value: &mut Value, redactor: &mut Redactor) {
     }
 }
 
-/// Leaves the last part of each relative path of sentences.
+/// Shortens each relative path in sentences to its last part.
 fn shorten_relative(value: &mut Value) {
     match value {
         Value::String(text) => {
@@ -134,7 +134,7 @@ fn redact_variables(variables: &mut BTreeMap<String, String>) {
     variables.values_mut().for_each(redact_value);
 }
 
-/// A value that may hold a path; a mask never does.
+/// Redacts a value that may contain a path; a mask never does.
 fn redact_value(value: &mut String) {
     if value.contains('/') {
         *value = GONE.to_owned();

@@ -1,18 +1,18 @@
-//! What a call of the driver returned, and the limits that it can set, by their names.
+//! Names of the driver's status codes, and of the limits that it can set.
 
 use cuda_pitfalls_calls::{CallLibrary, Constants, status};
 
 use super::{ContextChange, EventKind, TraceEvent};
 
-/// `CUDA_ERROR_NOT_READY`: work is still going on. It is no error.
+/// `CUDA_ERROR_NOT_READY`: work is still running. This is a status, not an error.
 pub const NOT_READY: i64 = 600;
 
-/// The name of a status of the driver, or its number if it has no name.
+/// Returns the name of a driver status, or its number if it has no name.
 pub fn status_name(code: i64) -> String {
     status::name(CallLibrary::Driver, code).map_or_else(|| code.to_string(), str::to_owned)
 }
 
-/// The name of a limit in `CUlimit`, such as `CU_LIMIT_STACK_SIZE`, if it has one.
+/// Returns the name of a limit in `CUlimit`, such as `CU_LIMIT_STACK_SIZE`, if it has one.
 pub fn limit_name(limit: i32) -> Option<&'static str> {
     let mut all = Constants::all().iter();
     let limits = all.find(|constants| constants.name == "CUlimit")?;
@@ -21,13 +21,13 @@ pub fn limit_name(limit: i32) -> Option<&'static str> {
     Some(name)
 }
 
-/// Whether a status is an error.
+/// Returns `true` if a status is an error.
 pub fn is_error(status: i64) -> bool {
     status != 0 && status != NOT_READY
 }
 
 impl TraceEvent {
-    /// Whether the call returned an error.
+    /// Returns `true` if the call returned an error.
     pub fn has_failed(&self) -> bool {
         match self.what {
             EventKind::Error => self.status.is_none_or(is_error),

@@ -1,4 +1,4 @@
-//! Traces an unmodified program: starts it with two small libraries in front, answers their messages after reading
+//! Traces an unmodified program: starts it with two small libraries preloaded, answers their messages after reading
 //! memory and stack, and writes the document.
 //!
 //! The program keeps its descriptors, its terminal and its process group. None of its threads waits for an answer
@@ -64,7 +64,7 @@ use writer::Writer;
 pub use passing::pass_through;
 pub use program::Ended;
 
-/// Whether a text is a message that the tracer takes.
+/// Returns `true` if a text is a message that the tracer accepts.
 #[doc(hidden)]
 pub fn is_message(bytes: &[u8]) -> bool {
     message::ShimMessage::parse(bytes).is_some()
@@ -72,89 +72,90 @@ pub fn is_message(bytes: &[u8]) -> bool {
 
 /// The longest wait between two checks.
 const TICK_NS: u64 = 200_000_000;
-/// How often polled memory is written.
+/// The interval between writes of polled memory.
 const ROUND_NS: u64 = 1_000_000_000;
-/// How long the sampler rests between readings: a program may run for hours, and NVML slows it down.
+/// The sampler's pause between readings: a program may run for hours, and NVML slows it down.
 const REST_US: u64 = 20_000;
 
 /// The longest wait for the sampler while a thread is parked, in milliseconds.
 const READING_MS: u64 = 1_500;
-/// Processes that outlive the program are waited for this long before that is said.
+/// The wait for processes that outlive the program, before the tracer reports that it waits.
 const SILENT_WAIT_NS: u64 = 1_000_000_000;
 /// Descriptors that are not used for the counts of processes.
 const OWN_FILES: u64 = 128 + gate::FILES;
 
-/// Which NVML a traced program finds.
+/// The NVML that a traced program finds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum NvmlFound {
-    /// The machine's.
+    /// The machine's own NVML.
     #[default]
     Machine,
-    /// None, on the simulated machine.
+    /// No NVML, on the simulated machine.
     Nothing,
-    /// The simulated machine's, beside a real libcuda.
+    /// The simulated machine's NVML, with a real libcuda.
     Simulated,
 }
 
-/// [`TraceOptions::returns`] by which every function that the simulated machine lacks is there and says so.
+/// Returns the value of [`TraceOptions::returns`] that exports every function that the simulated machine lacks, with a
+/// status that reports this.
 pub fn not_modelled() -> String {
     format!("*={SIM_NOT_MODELLED}")
 }
 
-/// What to trace, and how.
+/// The options of a trace.
 #[derive(Clone, Debug, Default)]
 pub struct TraceOptions {
     /// The command and its arguments.
     pub command: Vec<OsString>,
     /// The commit that the program was built from, if it is known.
     pub commit: Option<String>,
-    /// Where it runs: on the real driver or on the simulated machine.
+    /// The machine: the real driver or the simulated one.
     pub on: On,
     /// The folder for the document.
     pub folder: PathBuf,
-    /// Whether writes of variables are watched, with `LD_PRELOAD`.
+    /// `true` to watch writes of variables, with `LD_PRELOAD`.
     pub preload: bool,
-    /// What leaves paths, arguments and names out of the document, if that is wanted.
+    /// The redactor of paths, arguments and names; `None` to write them as they are.
     pub redact: Option<Redactor>,
-    /// Whether to count queries too that frameworks make before each small operation.
+    /// `true` to count also the queries that frameworks make before each small operation.
     pub all_calls: bool,
-    /// Whether to note whose the memory of each GPU is.
+    /// `true` to record the owners of each GPU's memory.
     pub ledger: bool,
-    /// Calls that the forwarding libcuda answers by itself, as `cuInit=999`; empty where every call is passed on.
+    /// Calls that the forwarding libcuda answers itself, as `cuInit=999`; empty to forward every call.
     pub returns: String,
-    /// Which NVML the program finds.
+    /// The NVML that the program finds.
     pub nvml: NvmlFound,
-    /// How the program runs apart from its caller; `None` if it does not.
+    /// The limits of a program that runs apart from its caller; `None` if it does not.
     pub apart: Option<Apart>,
-    /// How long processes are waited for that outlive the program. They are killed if it runs apart.
+    /// The longest wait for processes that outlive the program. They are killed if it runs apart.
     pub wait_children: Duration,
 }
 
 /// A program that runs apart from its caller has no input or output, and ends together with all of its children.
 #[derive(Clone, Debug)]
 pub struct Apart {
-    /// How long it may run before it is killed.
+    /// The longest run time; then the program is killed.
     pub limit: Duration,
-    /// The file that gets its stderr, if anybody wants it.
+    /// The file that receives its stderr, if any.
     pub stderr: Option<PathBuf>,
 }
 
 /// A completed trace.
 #[derive(Debug)]
 pub struct Traced {
-    /// How the program ended.
+    /// The result of the program.
     pub ended: Ended,
     /// The path of the document.
     pub document: PathBuf,
-    /// Why the document on disk is incomplete, if it is.
+    /// The reason why the document on disk is incomplete, if it is.
     pub lost: Option<String>,
     /// The functions that the simulated machine does not model and that were called.
     pub unmodelled: BTreeSet<String>,
-    /// The functions of NVML that the simulated machine lacks and that were looked for, each with the place.
+    /// The NVML functions that the simulated machine lacks and the program looked up, each with the place.
     pub absent: Vec<String>,
 }
 
-/// Why a trace cannot start. The program was not started then.
+/// An error that prevents a trace from starting. The program was not started then.
 #[derive(Debug, thiserror::Error)]
 pub enum TracerError {
     /// The command line does not fit this machine.
@@ -163,15 +164,15 @@ pub enum TracerError {
     /// The program could not be started.
     #[error("cannot start `{name}`: {source}", name = cuda_pitfalls_core::text::escape::terminal(.name))]
     Program {
-        /// Its name.
+        /// The program's name.
         name: String,
-        /// The error of the system.
+        /// The error of the operating system.
         source: std::io::Error,
     },
     /// The document cannot be written.
     #[error("cannot write the trace: {0}")]
     Document(String),
-    /// Anything else.
+    /// Any other failure.
     #[error("the trace could not begin: {0}")]
     Internal(String),
 }
@@ -185,7 +186,7 @@ impl TracerError {
 /// Traces a command to its end. `program` is the path of this binary.
 ///
 /// # Errors
-/// The command was not started, and why.
+/// Returns an error if the command could not be started.
 pub fn trace(program: &Path, options: &TraceOptions) -> Result<Traced, TracerError> {
     supervisor::can_watch().map_err(TracerError::internal)?;
     let caller = Caller::take_over().map_err(TracerError::internal)?;
@@ -227,7 +228,7 @@ pub fn trace(program: &Path, options: &TraceOptions) -> Result<Traced, TracerErr
     })
 }
 
-/// Finds the machine, and makes the libcuda that stands in front of its own.
+/// Finds the machine, and builds the libcuda that precedes the machine's own.
 fn prepare_machine(
     program: &Path,
     options: &TraceOptions,
@@ -247,7 +248,8 @@ fn prepare_machine(
     Ok(machine)
 }
 
-/// How many processes may have a descriptor for their counts, once [`caller::allow_files`] has raised the limit.
+/// Returns the number of processes that may have a descriptor for their counts, once [`caller::allow_files`] has raised
+/// the limit.
 fn most_pages(ledger: bool) -> usize {
     let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
     let files = limit.maximum.unwrap_or(u64::MAX);
@@ -257,12 +259,12 @@ fn most_pages(ledger: bool) -> usize {
 }
 
 struct Tracer {
-    /// Comes before `place`, because the sampler has to end before its folder does.
+    /// Must come before `place`, because the sampler has to end before its folder does.
     sampler: SamplerClient,
     place: TraceFolder,
     machine: TraceTarget,
     gate: Gate,
-    /// Whether there are unread messages.
+    /// `true` if there are unread messages.
     is_behind: bool,
     stacks: Stacks,
     writer: Writer,
@@ -282,7 +284,7 @@ struct Tracer {
     round_ns: u64,
     stderr: Stderr,
     apart: Option<Apart>,
-    /// Whether a program that runs apart was killed because it took too long.
+    /// `true` if a program that runs apart was killed because it took too long.
     is_overdue: bool,
     /// Our children before the program was started.
     before: BTreeSet<i32>,
@@ -291,7 +293,7 @@ struct Tracer {
 }
 
 impl Tracer {
-    /// A tracer that is ready for messages. The program is not started yet.
+    /// Returns a tracer that is ready for messages. The program is not started yet.
     fn new(
         program: &Path,
         options: &TraceOptions,
@@ -307,7 +309,7 @@ impl Tracer {
             .map_err(TracerError::internal)?;
         let stacks =
             Stacks::new(place.libraries(), &options.command).map_err(TracerError::internal)?;
-        // NVML opens libcuda for its version. Whoever opens it after that may use CUDA.
+        // NVML opens libcuda for its version. A process that opens it after that may use CUDA.
         let sampler = machine
             .sampler
             .take()
@@ -344,7 +346,8 @@ impl Tracer {
         })
     }
 
-    /// Answers messages until the program and the processes that outlive it have ended, or are no longer waited for.
+    /// Answers messages until the program and the processes that outlive it have ended, or the tracer no longer waits
+    /// for them.
     fn serve_messages(&mut self, mut program: TracedProgram) -> Ended {
         let mut outlived: Option<Outlived> = None;
         loop {
@@ -402,12 +405,12 @@ impl Tracer {
         }
     }
 
-    /// Whether processes of the program still run and are to be waited for.
+    /// Returns `true` while processes of the program still run and the tracer must wait for them.
     fn waits_for(&mut self, outlived: &mut Outlived, is_interrupted: bool) -> bool {
         self.descendants
             .scan_processes(&self.root_pids(), self.place.libcuda_loads());
         self.reap_orphans();
-        // One that forks and ends at once runs in no scan, but leaves a child of this process each time.
+        // A process that forks and ends at once runs in no scan, but leaves a child of this process each time.
         let is_over =
             self.descendants.running_pids().next().is_none() && self.root_pids().is_empty();
         if is_interrupted || clock::now_ns() >= outlived.until_ns || is_over {
@@ -434,7 +437,7 @@ impl Tracer {
         true
     }
 
-    /// The children of this process that belong to the program: the program itself, and its orphans.
+    /// Returns the children of this process that belong to the program: the program itself, and its orphans.
     fn root_pids(&self) -> Vec<u32> {
         let ours: Vec<i32> = self.sampler.pid().into_iter().collect();
         let children = supervisor::stray_children(&self.before, &ours);
@@ -444,7 +447,7 @@ impl Tracer {
             .collect()
     }
 
-    /// The functions that the simulated machine does not model and that were called.
+    /// Returns the functions that the simulated machine does not model and that were called.
     fn unmodeled_functions(&self) -> BTreeSet<String> {
         self.machine
             .beside
@@ -471,7 +474,7 @@ impl Tracer {
         let _ = poll(&mut fds, Some(&to_timespec(tick)));
     }
 
-    /// Takes the waiting messages, until the program ends or the next check is due.
+    /// Answers the waiting messages, until the program ends or the next check is due.
     fn answer(&mut self, program: Option<&TracedProgram>) {
         let until_ns = clock::now_ns() + TICK_NS;
         self.gate.clear_bell();
@@ -510,8 +513,8 @@ impl Tracer {
         Some(gpus)
     }
 
-    /// Like [`Tracer::read_memory`], for a parked thread: after the thread has moved on, a reading no longer shows
-    /// its call.
+    /// Reads memory like [`Tracer::read_memory`], for a parked thread: after the thread has moved on, a reading no
+    /// longer shows its call.
     fn read_for(&mut self, pid: u32, waiting: &UnixStream) -> (Vec<Option<u64>>, Vec<u64>) {
         let read = self.read_settled(pid);
         if message::is_parked(waiting) {
@@ -568,7 +571,7 @@ impl Tracer {
     }
 }
 
-/// The end of the program, and how long the processes that outlive it are waited for.
+/// The processes that outlive the program: the end of the program, and how long the tracer waits for them.
 struct Outlived {
     ended: Ended,
     since_ns: u64,

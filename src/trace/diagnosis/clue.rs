@@ -1,4 +1,4 @@
-//! Clues: facts of a trace that rules ask about. Each kind has a closed list of attributes with types.
+//! Clues: facts of a trace that rules test. Each type has a closed list of attributes with types.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -9,26 +9,26 @@ use serde_json::Value;
 use crate::Stack;
 use cuda_pitfalls_core::text::units;
 
-/// A kind of clue.
+/// A type of clue.
 #[derive(Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ClueKind {
     /// Its name in rules.
     pub name: String,
-    /// Which facts get a clue of this kind.
+    /// The facts that get a clue of this type.
     pub about: String,
-    /// Its attributes, beside the [`common_attributes`].
+    /// Its own attributes, in addition to [`common_attributes`].
     pub attributes: Vec<Attribute>,
 }
 
-/// An attribute of a kind of clue.
+/// An attribute of a type of clue.
 #[derive(Debug, PartialEq, Eq, Deserialize)]
 pub struct Attribute {
     /// Its name in rules.
     pub name: String,
     /// The type of its value.
     pub of: Type,
-    /// What it says.
+    /// A description of the value.
     pub about: String,
 }
 
@@ -48,12 +48,12 @@ static FILE: LazyLock<ClueFile> = LazyLock::new(|| {
     toml::from_str(cuda_pitfalls_scenarios::CLUES).expect("the table of clues is valid")
 });
 
-/// Every kind of clue.
+/// Returns every type of clue.
 pub fn clue_kinds() -> &'static [ClueKind] {
     &FILE.kind
 }
 
-/// The attributes of every clue.
+/// Returns the attributes of every clue.
 pub fn common_attributes() -> &'static [Attribute] {
     &FILE.common
 }
@@ -72,11 +72,11 @@ pub enum Type {
     Duration,
     /// Text.
     Text,
-    /// Several texts. A condition holds if one of them is as asked.
+    /// Several texts. A condition holds if one of them matches.
     List,
 }
 
-/// One fact of a trace. An unknown attribute has no value, so no condition on it holds.
+/// A fact of a trace. An unknown attribute has no value, so no condition on it holds.
 #[derive(Clone, Debug)]
 pub(super) struct Clue<'a> {
     pub(super) kind: &'static ClueKind,
@@ -84,7 +84,7 @@ pub(super) struct Clue<'a> {
     pub(super) pid: u32,
     /// The events that show it, by index; the first is where it went wrong.
     pub(super) events: Vec<usize>,
-    /// When it went wrong.
+    /// The time when it went wrong.
     pub(super) t_ns: u64,
     /// The stack of the first event, then those of other events that explain it.
     pub(super) stacks: Vec<&'a Stack>,
@@ -95,7 +95,7 @@ pub(super) struct Clue<'a> {
 }
 
 impl ClueKind {
-    /// The attribute of a name.
+    /// Returns the attribute with this name.
     pub fn find_attribute(&'static self, name: &str) -> Option<&'static Attribute> {
         let mut attributes = self.attributes.iter().chain(common_attributes());
         attributes.find(|attribute| attribute.name == name)
@@ -103,7 +103,7 @@ impl ClueKind {
 }
 
 impl Type {
-    /// The word for it.
+    /// Returns its name in tables.
     pub fn name(self) -> &'static str {
         match self {
             Type::Flag => "true or false",
@@ -126,7 +126,7 @@ impl Type {
 }
 
 impl Attribute {
-    /// A value of this attribute in words.
+    /// Returns a value of this attribute as text.
     pub fn words(&self, value: &Value) -> String {
         let number = value.as_i64().unwrap_or(i64::MAX).unsigned_abs();
         match (self.of, value) {
@@ -143,7 +143,7 @@ impl Attribute {
 }
 
 impl<'a> Clue<'a> {
-    /// A clue without attributes. None if no kind has this name.
+    /// Returns a clue without attributes. None if no type has this name.
     pub(super) fn new(kind: &str, pid: u32, t_ns: u64) -> Option<Clue<'a>> {
         let kind = clue_kinds().iter().find(|known| known.name == kind);
         debug_assert!(kind.is_some(), "there is no such kind of clue");
@@ -160,7 +160,7 @@ impl<'a> Clue<'a> {
         Some(clue.with("pid", u64::from(pid)))
     }
 
-    /// The clue with a value; without one for null, which is not known.
+    /// Sets a value. A null is unknown, so it is left out.
     pub(super) fn with(mut self, name: &str, known: impl Into<Value>) -> Clue<'a> {
         let value = known.into();
         if value.is_null() {
@@ -182,15 +182,15 @@ impl<'a> Clue<'a> {
         self.values.get(name)
     }
 
-    /// The texts that tell this clue from others of its rule. Numbers and times do not count: they differ between two
-    /// iterations of one loop.
+    /// Returns the texts that distinguish this clue from others of its rule. Numbers and times do not count, because
+    /// they differ between two iterations of one loop.
     pub(super) fn distinguishing_texts(&self) -> Vec<Value> {
         let mut texts: Vec<Value> = self.values.values().cloned().collect();
         texts.retain(|value| value.is_string() || value.is_array());
         texts
     }
 
-    /// A sentence with each `{attribute}` replaced by its value.
+    /// Returns a sentence with each `{attribute}` replaced by its value.
     pub(super) fn fill_template(&self, template: &str) -> String {
         let mut text = String::new();
         for part in parts(template) {
@@ -219,7 +219,8 @@ pub(super) enum Part<'t> {
     Placeholder(&'t str),
 }
 
-/// The parts of a sentence. An unmatched brace, or a pair around something that is not a name, is literal text.
+/// Splits a sentence into its parts. An unmatched brace, or a pair around something that is not a name, is literal
+/// text.
 pub(super) fn parts(template: &str) -> Vec<Part<'_>> {
     let mut parts = Vec::new();
     let mut rest = template;

@@ -1,4 +1,4 @@
-//! The clues of a trace, a file for each subject.
+//! The clues of a trace, one file per subject.
 
 mod context;
 mod forked;
@@ -29,8 +29,8 @@ pub(super) fn all(trace: &Trace) -> Vec<Clue<'_>> {
     kinds.iter().flat_map(|clues| clues(&history)).collect()
 }
 
-/// The user's line of an event, such as `train.py:12`; else the user's function; else the user's line on another
-/// thread at that time; else the process.
+/// Returns the user's line of an event, such as `train.py:12`; else the user's function; else the user's line on
+/// another thread at that time; else the process.
 pub(crate) fn line(event: &TraceEvent) -> String {
     event.stack.place().unwrap_or_else(|| match event.what {
         EventKind::Forked { parent, .. } => format!("pid {parent}"),
@@ -38,7 +38,7 @@ pub(crate) fn line(event: &TraceEvent) -> String {
     })
 }
 
-/// A clue about an event, with the attributes of every clue.
+/// Returns a clue about an event, with the attributes of every clue.
 fn about<'a>(kind: &str, index: usize, event: &'a TraceEvent) -> Option<Clue<'a>> {
     let clue = Clue::new(kind, event.pid, event.t_ns)?;
     let mut clue = clue
@@ -50,7 +50,7 @@ fn about<'a>(kind: &str, index: usize, event: &'a TraceEvent) -> Option<Clue<'a>
     Some(clue)
 }
 
-/// The function that the user's line called, such as `torch.cuda.is_available`.
+/// Returns the function that the user's line called, such as `torch.cuda.is_available`.
 fn called_function(event: &TraceEvent) -> String {
     // Without a user's frame the entry is only the start of a package's own program.
     let public = match event.stack.user_frame() {
@@ -63,7 +63,7 @@ fn called_function(event: &TraceEvent) -> String {
     }
 }
 
-/// A GPU as people know it: its index in NVML order, or its UUID where that is not known.
+/// Returns a GPU as users know it: its index in NVML order, or its UUID where the index is not known.
 pub(crate) fn gpu_name(trace: &Trace, uuid: Option<&str>) -> String {
     match (trace.gpu_index(uuid), uuid) {
         (Some(index), _) => format!("GPU {index}"),
@@ -72,7 +72,7 @@ pub(crate) fn gpu_name(trace: &Trace, uuid: Option<&str>) -> String {
     }
 }
 
-/// The memory of contexts. None if that of one is unknown.
+/// Returns the total memory of contexts. None if it is unknown for one of them.
 fn context_bytes(contexts: &[&ContextLife<'_>]) -> Option<i64> {
     let mut sum = 0_i64;
     for life in contexts {
@@ -81,9 +81,9 @@ fn context_bytes(contexts: &[&ContextLife<'_>]) -> Option<i64> {
     Some(sum)
 }
 
-/// Whether a call is made at the end of a device guard: in an `__exit__` that makes the call itself or is in a package's
-/// module for devices (the `__exit__` of a timer may call anything), in one compiled by Cython, or in the destructor of
-/// a guard in C++.
+/// Returns `true` if a call is made at the end of a device guard: in an `__exit__` that makes the call itself or
+/// belongs to a package's module for devices (the `__exit__` of a timer may call anything), in one compiled by Cython,
+/// or in the destructor of a C++ guard.
 fn leaves_guard(stack: &Stack) -> bool {
     let innermost = stack
         .frames

@@ -1,4 +1,4 @@
-//! A rule: what it asks of a clue, and what it says if the answer is yes.
+//! Rules: the conditions on a clue, and the texts of the finding if a clue meets them.
 
 use std::collections::BTreeMap;
 
@@ -11,53 +11,53 @@ use super::{Finding, Severity};
 use cuda_pitfalls_core::scenario::framework;
 use cuda_pitfalls_core::source::reader::opening_comment;
 
-/// One file of `scenarios/diagnoses/`.
+/// A rule: one file of `scenarios/diagnoses/`.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DiagnosisRule {
-    /// The file's name without `.toml`, by which the command line knows it.
+    /// The file's name without `.toml`; the rule's name on the command line.
     #[serde(skip)]
     pub name: String,
-    /// A few words, as they stand beside an event.
+    /// A few words, shown next to an event.
     pub title: String,
-    /// Whether it is counted as a pitfall.
+    /// The severity; only a `pitfall` is counted.
     pub severity: Severity,
     /// The comment at the top of the file: what goes wrong, and why.
     #[serde(skip)]
     pub why: String,
-    /// The scenario that proves it.
+    /// The scenario that proves the pitfall.
     pub scenario: String,
-    /// The committed report in which it was measured.
+    /// The committed report that contains the measurement.
     pub evidence: String,
-    /// One of these must hold.
+    /// The alternatives; at least one must hold.
     pub when: Vec<RuleCondition>,
-    /// What happened, with `{attribute}` for what the clue knows.
+    /// The sentence that describes what happened, with `{attribute}` for the values of the clue.
     pub says: String,
-    /// The rules that say less about the same events.
+    /// Less specific rules about the same events.
     #[serde(default)]
     pub instead_of: Vec<String>,
     /// The rules whose answer is unknown if this one finds something.
     #[serde(default)]
     pub leaves_open: Vec<String>,
-    /// What to write instead, by framework or by function, in the order of the file; `any` is among them.
+    /// The code to write instead, by framework or by function, in the order of the file; `any` is among them.
     #[serde(deserialize_with = "read_in_order")]
     pub workaround: Vec<(String, String)>,
-    /// Where a workaround was run, by the same names.
+    /// The runs of each workaround, by the same names.
     #[serde(default)]
     pub shown: BTreeMap<String, Vec<WorkaroundRun>>,
 }
 
-/// Where a workaround was run.
+/// A place where a workaround was run.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
 pub enum WorkaroundRun {
     /// A case of a scenario: `framework/cupy-with-device-3` and `control`.
     Case(String, String),
-    /// A program that was traced, by its name below `reports/traces/programs` without the ending.
+    /// A traced program, by its name below `reports/traces/programs` without the suffix.
     Program(String),
 }
 
-/// A text says neither a case nor a program.
+/// The text is neither a case nor a program.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "`{0}` is neither a case of a scenario nor a traced program; write `<subject>/<what-happens> <case>`, or \
@@ -65,7 +65,7 @@ pub enum WorkaroundRun {
 )]
 pub struct NoWorkaroundRun(String);
 
-/// The folder of programs that were traced.
+/// The folder of traced programs.
 const PROGRAMS: &str = "reports/traces/programs/";
 
 impl TryFrom<String> for WorkaroundRun {
@@ -86,21 +86,21 @@ impl TryFrom<String> for WorkaroundRun {
     }
 }
 
-/// What a rule asks; all of it must hold.
+/// A condition of a rule; all parts must hold.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct RuleCondition {
-    /// The kind of clue.
+    /// The type of clue.
     #[serde(deserialize_with = "find_kind")]
     pub clue: &'static ClueKind,
-    /// Functions of which one must be on the stack; nothing is asked if it is empty.
+    /// At least one of these functions must be on the stack. No condition if empty.
     #[serde(default)]
     pub stack_has: Vec<String>,
-    /// Packages of which one must have made the call; nothing is asked if it is empty.
+    /// The call must come from one of these packages. No condition if empty.
     #[serde(default)]
     pub package: Vec<String>,
-    /// What to write instead where this holds, whoever the caller is; if not given, the rule's workaround.
+    /// The code to write instead where this holds, for any caller; if omitted, the rule's workaround.
     pub workaround: Option<String>,
-    /// Attributes, each with the value that it must have, or a list of values of which it must have one.
+    /// Attributes, each with the required value, or with a list of accepted values.
     #[serde(flatten)]
     pub is: BTreeMap<String, Value>,
 }
@@ -126,14 +126,14 @@ fn find_kind<'de, D: Deserializer<'de>>(deserializer: D) -> Result<&'static Clue
 /// The key of the workaround for any caller.
 pub const ANY: &str = "any";
 
-/// Whether a workaround's key names a function, such as `torch.cuda.is_available`, of a framework.
+/// Returns `true` if a workaround's key is a framework's function, such as `torch.cuda.is_available`.
 pub(super) fn is_function(key: &str) -> bool {
     let package = key.split_once('.').map(|(package, _)| package);
     package.and_then(framework::with_package).is_some()
 }
 
 impl RuleCondition {
-    /// The values of which an attribute must have one.
+    /// Returns the accepted values of an attribute.
     pub fn wanted_values(wanted: &Value) -> &[Value] {
         match wanted {
             Value::Array(several) => several,
@@ -141,7 +141,7 @@ impl RuleCondition {
         }
     }
 
-    /// Whether a clue meets the whole condition. An unknown attribute does not.
+    /// Returns `true` if a clue meets the entire condition. A clue with an unknown attribute does not.
     pub(super) fn holds(&self, clue: &Clue<'_>) -> bool {
         if self.clue != clue.kind {
             return false;
@@ -171,11 +171,11 @@ impl RuleCondition {
 }
 
 impl DiagnosisRule {
-    /// The rule in the text of a file. `name` is the file's without `.toml`.
+    /// Parses the text of a file. `name` is the file's name without `.toml`.
     ///
     /// # Errors
-    /// What of the text is not TOML or no part of a rule, and where. A test checks what a rule names: attributes,
-    /// frameworks, scenarios and reports.
+    /// Returns an error with the position if the text is not TOML or not a rule. A test checks the names in a rule:
+    /// attributes, frameworks, scenarios and reports.
     pub fn parse(name: &str, source: &str) -> Result<DiagnosisRule, toml::de::Error> {
         let mut rule: DiagnosisRule = toml::from_str(source)?;
         name.clone_into(&mut rule.name);
@@ -203,8 +203,8 @@ impl DiagnosisRule {
         })
     }
 
-    /// The workaround for a function on the stack; else the one for the framework nearest to the user's line, because a
-    /// user of accelerate does not call the PyTorch below it; else the one for any caller.
+    /// Returns the workaround for a function on the stack; else the one for the framework nearest to the user's line,
+    /// because a user of accelerate does not call the PyTorch below it; else the one for any caller.
     fn workaround_for(&self, clue: &Clue<'_>) -> &str {
         for (name, text) in &self.workaround {
             if is_function(name) && clue.stacks.iter().any(|stack| stack.has(name)) {
@@ -225,19 +225,19 @@ impl DiagnosisRule {
         self.workaround(ANY).unwrap_or_default()
     }
 
-    /// Whether it asks for an attribute of this kind of clue.
+    /// Returns `true` if a condition on this type of clue tests the attribute.
     pub fn asks_for(&self, clue: &str, attribute: &str) -> bool {
         self.when
             .iter()
             .any(|when| when.clue.name == clue && when.is.contains_key(attribute))
     }
 
-    /// Where the workaround of a framework or function was run; empty if it was not.
+    /// Returns the runs of the workaround for a framework or function; empty if it was not run.
     pub fn shown(&self, key: &str) -> &[WorkaroundRun] {
         self.shown.get(key).map_or(&[], Vec::as_slice)
     }
 
-    /// The workaround of a framework.
+    /// Returns the workaround of a framework.
     pub fn workaround(&self, framework: &str) -> Option<&str> {
         let (_, text) = self.workaround.iter().find(|(name, _)| name == framework)?;
         Some(text)

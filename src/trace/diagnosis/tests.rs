@@ -1,4 +1,4 @@
-//! Each rule on a trace that it is about, and on one that is nearly the same.
+//! Each rule on a trace with a finding, and on a similar trace without.
 
 mod files;
 mod near;
@@ -7,7 +7,7 @@ use super::{Finding, Severity, embedded_rules, findings};
 use crate::fixture::{CONTEXT, PID, TraceBuilder, late_and_stray, uuid};
 use crate::{ConcurrentChange, EventKind, Frame, History, Stack, Trace};
 
-/// A rule, a trace in which it finds something, and one in which it does not.
+/// A rule, a trace that has a finding of it, and a trace that has not.
 type Case = (&'static str, fn() -> Trace, fn() -> Trace);
 
 const CASES: &[Case] = &[
@@ -156,7 +156,7 @@ fn every_rule_finds_what_it_is_about_and_nothing_where_that_is_not_so() {
     }
 }
 
-/// The program of the README: asks, sets the mask too late, works on GPU 1, and makes a context on GPU 0.
+/// The program of the README: queries, sets the mask too late, works on GPU 1, and creates a context on GPU 0.
 fn late_mask() -> Trace {
     let made = TraceBuilder::on(2)
         .at(ASKS)
@@ -187,7 +187,7 @@ fn launch_blocking(after: bool) -> Trace {
     made.launch(0).ends(&[0]).done()
 }
 
-/// Work on GPU 1, then a call at this place that makes a context on GPU 0.
+/// Works on GPU 1, then makes a call at this place that creates a context on GPU 0.
 fn then_context(place: &[(&str, &str, u32)], worked_on: &[usize]) -> Trace {
     let made = TraceBuilder::on(2)
         .init(&[], &[0, 1])
@@ -206,7 +206,7 @@ fn synchronised(worked_on: &[usize]) -> Trace {
     )
 }
 
-/// Copies from GPU 3 to GPU 2, which makes a context on GPU 1 too. The stack is that of
+/// Copies from GPU 3 to GPU 2, which creates a context on GPU 1 too. The stack comes from
 /// `reports/traces/h200-x4/torch_to_third`, without frames that have no name.
 fn copied(worked_on: &[usize]) -> Trace {
     let to = [
@@ -252,7 +252,7 @@ fn copied(worked_on: &[usize]) -> Trace {
         .done()
 }
 
-/// Works on GPU 0 and asks how much memory is free on GPU 1.
+/// Works on GPU 0 and queries the free memory of GPU 1.
 fn asked_about_memory(worked_on: &[usize]) -> Trace {
     let made = TraceBuilder::on(4)
         .at(&[("<module>", "plan.py", 3)])
@@ -311,7 +311,7 @@ fn guard(worked_on: &[usize]) -> Trace {
     )
 }
 
-/// The block of a guard makes a context on GPU 1, its end one on GPU 0, and work there ends with a status.
+/// The block of a guard creates a context on GPU 1, its end creates one on GPU 0, and work there ends with a status.
 fn after_guard(status: i64) -> Trace {
     let made = TraceBuilder::on(2)
         .init(&[], &[0, 1])
@@ -369,7 +369,7 @@ fn pinned(worked_on: &[usize]) -> Trace {
     .done()
 }
 
-/// A mask of `0` on a machine of unlike GPUs, which gives this GPU.
+/// Sets a mask of `0` on a machine of unlike GPUs, where it selects this GPU.
 fn order(order: &str, gpu: usize) -> Trace {
     let made = TraceBuilder::with_models(&["NVIDIA L4", "NVIDIA H200"]);
     let made = made.init(
@@ -379,7 +379,7 @@ fn order(order: &str, gpu: usize) -> Trace {
     made.context(gpu, 0).launch(gpu).ends(&[gpu]).done()
 }
 
-/// A process that reads a mask, and sees so many of four GPUs.
+/// A process that reads a mask, and sees `visible` of four GPUs.
 fn mask_read(mask: &str, visible: usize) -> Trace {
     let made = TraceBuilder::on(4).at(&[("<module>", "train.py", 3)]);
     let variables = [("CUDA_VISIBLE_DEVICES", mask)];
@@ -394,7 +394,7 @@ fn mask_read(mask: &str, visible: usize) -> Trace {
     }
 }
 
-/// Masks that were set by a thread at a line, one after the other, and 2 is read.
+/// Sets masks one after the other, each by a thread at a line; `cuInit` reads `2`.
 fn masks(set: &[(u32, u32, &str)]) -> Trace {
     let set_one = |made: TraceBuilder, (tid, line, mask): &(u32, u32, &str)| {
         made.thread(*tid)
@@ -408,7 +408,7 @@ fn masks(set: &[(u32, u32, &str)]) -> Trace {
     made.context(2, 0).launch(2).ends(&[2]).done()
 }
 
-/// A child whose launcher set a variable for it.
+/// A child process whose launcher set a variable for it.
 fn misspelt(name: &str) -> Trace {
     let made = TraceBuilder::on(2)
         .at(&[("<module>", "work.py", 2)])
@@ -416,7 +416,7 @@ fn misspelt(name: &str) -> Trace {
     made.context(0, 0).launch(0).ends(&[0]).done()
 }
 
-/// A launcher that sees GPU 2 and 3, and a worker that gets a mask of it.
+/// A launcher that sees GPU 2 and 3, and a worker that gets a mask from it.
 fn handed_on(mask: &str, gpu: usize) -> Trace {
     let made = TraceBuilder::on(4)
         .init(&[("CUDA_VISIBLE_DEVICES", "2,3")], &[2, 3])
@@ -452,7 +452,7 @@ fn reordered(mask: &str, gpus: &[usize]) -> Trace {
         .done()
 }
 
-/// Works on GPU 1 and 0, the latter in a thread of a pool, which has selected a device before or has not.
+/// Works on GPU 1 and 0, the latter in a pool thread, which has selected a device before or has not.
 fn in_thread(selects: bool) -> Trace {
     let made = TraceBuilder::on(2)
         .init(&[], &[0, 1])
@@ -472,7 +472,7 @@ fn in_thread(selects: bool) -> Trace {
     trace
 }
 
-/// A package that sets a variable late, after a call of its own or of the user's to this file.
+/// A package that sets a variable late, after a call of the package or of the user to this file.
 fn by_package(file: &str) -> Trace {
     let made = TraceBuilder::on(2)
         .at(&[("<module>", "train.py", 22), ("__init__", file, 1)])
@@ -488,7 +488,7 @@ fn by_package(file: &str) -> Trace {
         .done()
 }
 
-/// Both GPUs visible, contexts and work on some.
+/// A process that sees both GPUs, with contexts and work on some of them.
 fn on_two(contexts: &[usize]) -> Trace {
     let mut made = TraceBuilder::on(2).init(&[], &[0, 1]);
     for gpu in contexts {
@@ -499,7 +499,7 @@ fn on_two(contexts: &[usize]) -> Trace {
     made.ends(contexts).done()
 }
 
-/// Two ranks of one launcher. Each sees this many GPUs; the second works on its own, or on the first.
+/// Two ranks of one launcher. Each sees `visible` GPUs; the second works on its own GPU, or on the first.
 fn ranks(visible: usize, one_parent: bool) -> Trace {
     let visible: Vec<usize> = (0..visible).collect();
     let works = |made: TraceBuilder, line| {
@@ -513,7 +513,7 @@ fn ranks(visible: usize, one_parent: bool) -> Trace {
     works(made, 7).by(200).ends(&[0]).by(300).ends(&[0]).done()
 }
 
-/// Two ranks that start at once on GPU 0, the second of which works on GPU 1 later, in time order.
+/// Two ranks that start at once on GPU 0; the second one works on GPU 1 later, in time order.
 fn ranks_at_once(own_bytes: Option<i64>) -> Trace {
     let sets = &[
         ("<module>", "rank.py", 5),

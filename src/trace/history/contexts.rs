@@ -3,56 +3,56 @@
 use super::ProgramHistory;
 use crate::{ContextChange, EventKind, Trace, TraceEvent, Uses};
 
-/// One context: its creation, its end and its use.
+/// A context: its creation, its end and its use.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ContextLife<'a> {
     /// The event that created it.
     pub created: &'a TraceEvent,
-    /// That event, by its index in the trace.
+    /// The index of that event in the trace.
     pub event: usize,
     /// The program that created it, by its index in the history.
     pub program: usize,
-    /// The event that ended it; none if it stayed until its program ended.
+    /// The event that ended it; none if it existed until its program ended.
     pub ended: Option<&'a TraceEvent>,
-    /// The memory that it takes on its GPU, in bytes: the change while it was created. If something else changed the
+    /// The memory that it uses on its GPU, in bytes: the change while it was created. If something else changed the
     /// memory too: the part that NVML accounts to its process, or else an equal share among the contexts that were
     /// created together. None if neither is known.
     pub bytes: Option<i64>,
-    /// Who else changed its GPU's memory meanwhile.
+    /// The source of other changes to its GPU's memory while it was created.
     pub concurrent: ConcurrentChange,
-    /// How often its program used that GPU. None if the trace has no counts of the program.
+    /// The number of times that its program used that GPU. None if the trace has no counts of the program.
     pub uses: Option<Uses>,
 }
 
-/// Who else changed the memory of a context's GPU while the context was created.
+/// The source of other changes to the memory of a context's GPU while the context was created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConcurrentChange {
-    /// Nobody, as far as NVML shows.
+    /// No other change, as far as NVML shows.
     None,
     /// Another context of the trace was created or destroyed.
     OtherContext,
-    /// Another process did, without a context in the trace: the GPU's memory changed by more or less than NVML accounts
-    /// to the process of this context.
+    /// Another process changed the memory, without a context in the trace: the GPU's memory changed by more or less
+    /// than NVML accounts to the process of this context.
     OtherProcess,
 }
 
-/// In bytes. NVML accounts a part of each context to no process: 4.6 to 5.6 MiB on H100 and H200. Beside a process that
-/// was making a context too, the GPU's memory changed by at least 25 MiB more than NVML accounted.
+/// In bytes. NVML accounts a part of each context to no process: 4.6 to 5.6 MiB on H100 and H200. While another process
+/// was creating a context too, the GPU's memory changed by at least 25 MiB more than NVML accounted.
 const UNACCOUNTED_BYTES: u64 = 16 << 20;
 
 impl ContextLife<'_> {
-    /// Whether its program did work on its GPU. None if the trace has no counts of the program.
+    /// Returns `true` if its program did work on its GPU. None if the trace has no counts of the program.
     pub fn is_used(&self) -> Option<bool> {
         let uses = self.uses?;
         Some(!uses.is_none())
     }
 
-    /// Whether the counts say that nothing was done in it.
+    /// Returns `true` if the counts show that nothing was done in it.
     pub fn is_unused(&self) -> bool {
         self.is_used() == Some(false)
     }
 
-    /// Whether an event of its program may be its end.
+    /// Returns `true` if an event of its program may be its end.
     fn may_end_with(&self, event: &TraceEvent) -> bool {
         let (
             EventKind::Context {
@@ -73,7 +73,7 @@ impl ContextLife<'_> {
     }
 }
 
-/// Every context, in the order of creation; `program_of` has the index of the program of each event.
+/// Returns every context, in the order of creation; `program_of` has the index of each event's program.
 pub(super) fn all<'a>(
     trace: &'a Trace,
     programs: &[ProgramHistory<'a>],
@@ -108,7 +108,7 @@ pub(super) fn all<'a>(
     lives
 }
 
-/// The events of contexts in the order of time.
+/// The events of contexts, sorted by time.
 struct Neighbours<'a> {
     events: Vec<&'a TraceEvent>,
     /// The longest duration of one of these calls.
@@ -128,7 +128,7 @@ impl<'a> Neighbours<'a> {
         Neighbours { events, longest_ns }
     }
 
-    /// The context that an event created, still without an end.
+    /// Returns the context that an event created, still without an end.
     fn new_life(
         &self,
         trace: &Trace,
@@ -168,7 +168,7 @@ impl<'a> Neighbours<'a> {
         }
     }
 
-    /// The other contexts that were created or destroyed on the same GPU at the same time.
+    /// Returns the other contexts that were created or destroyed on the same GPU at the same time.
     fn overlapping(&self, created: &TraceEvent) -> Vec<&'a TraceEvent> {
         let earliest_ns = created.t_ns.saturating_sub(self.longest_ns);
         let from = self
@@ -186,8 +186,8 @@ impl<'a> Neighbours<'a> {
         near
     }
 
-    /// An equal share of the memory of all contexts that were created on this GPU at the same time, because contexts on
-    /// one GPU take the same. None if one was destroyed meanwhile.
+    /// Returns an equal share of the memory of all contexts that were created on this GPU at the same time, because
+    /// contexts on one GPU use the same amount. None if one was destroyed during that time.
     fn memory_share(&self, created: &'a TraceEvent, index: usize) -> Option<i64> {
         let mut group: Vec<&TraceEvent> = vec![created];
         // Each neighbour may overlap with further ones.

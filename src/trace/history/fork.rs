@@ -12,7 +12,7 @@ pub struct Fork<'h, 'a> {
     pub event: (usize, &'a TraceEvent),
     /// The PID of the process that forked.
     pub parent: u32,
-    /// How many contexts that process had.
+    /// The number of contexts of that process.
     pub contexts: u32,
 }
 
@@ -33,12 +33,12 @@ impl<'h, 'a> Fork<'h, 'a> {
 }
 
 impl<'a> History<'a> {
-    /// Every fork after `cuInit`, in the order of the children's first events.
+    /// Returns every fork after `cuInit`, in the order of the children's first events.
     pub fn all_forks(&self) -> impl Iterator<Item = Fork<'_, 'a>> {
         self.programs.iter().filter_map(Fork::after_init)
     }
 
-    /// The start of the `cuInit` that the child inherited: the one of its nearest ancestor that called it.
+    /// Returns the start of the `cuInit` that the child inherited: the one of its nearest ancestor that called it.
     pub fn inherited_init(&self, fork: &Fork<'_, 'a>) -> Option<(usize, &'a TraceEvent)> {
         let (mut pid, mut index) = (fork.parent, fork.event.0);
         loop {

@@ -1,20 +1,20 @@
-//! One `cuInit` of a program.
+//! The `cuInit` calls of a program.
 
 use std::collections::BTreeMap;
 
 use super::MASK;
 use crate::{EventKind, EventSource, TraceEvent};
 
-/// One `cuInit`: its start, the variables it read, and its status. Concurrent calls of several threads count as one.
+/// A `cuInit` call: its start, the variables it read, and its status. Concurrent calls of several threads count as one.
 #[derive(Clone, Debug)]
 pub struct Init<'a> {
-    /// Its events by their index in the trace, in the order of time.
+    /// Its events by their index in the trace, sorted by time.
     pub events: Vec<usize>,
-    /// The event in which each witness saw it start, with its index.
+    /// The start as each witness saw it: the event, with its index.
     pub begun: Vec<(usize, &'a TraceEvent)>,
     /// The event of its return, with its index. If several calls returned, the one that succeeded.
     pub returned: Option<(usize, &'a TraceEvent)>,
-    /// The first event, whatever it is.
+    /// The first event, of any type.
     pub first: &'a TraceEvent,
     /// The mask that libcuda read. The last read counts, because a hook may change the mask in between.
     mask: Option<Option<&'a str>>,
@@ -22,7 +22,7 @@ pub struct Init<'a> {
 }
 
 impl<'a> Init<'a> {
-    /// Every `cuInit` among the events of one program, in the order of time.
+    /// Returns every `cuInit` among the events of one program, sorted by time.
     pub(super) fn all(events: &[(usize, &'a TraceEvent)]) -> Vec<Init<'a>> {
         let mut inits: Vec<Init<'a>> = Vec::new();
         for &(index, event) in events {
@@ -58,7 +58,8 @@ impl<'a> Init<'a> {
         init
     }
 
-    /// Whether an event of this witness still belongs to this call. Events arrive late if their thread waited.
+    /// Returns `true` if an event of this witness still belongs to this call. Events arrive late if their thread
+    /// waited.
     fn is_missing(&self, witness: EventSource) -> bool {
         self.returned.is_none() || !self.is_seen_by(witness)
     }
@@ -90,35 +91,35 @@ impl<'a> Init<'a> {
         }
     }
 
-    /// When it read the variables. The last start counts, because the driver calls the injection hook right before it
-    /// reads. Lateness is measured from here.
+    /// Returns the time when it read the variables. The last start counts, because the driver calls the injection hook
+    /// right before it reads. Lateness is measured from here.
     pub fn t_ns(&self) -> u64 {
         self.begun
             .last()
             .map_or(self.first.t_ns, |(_, event)| event.t_ns)
     }
 
-    /// Whether it returned success.
+    /// Returns `true` if it returned success.
     pub fn has_succeeded(&self) -> bool {
         self.visible().is_some()
     }
 
-    /// Whether it returned an error. Without a recorded return it has neither succeeded nor failed.
+    /// Returns `true` if it returned an error. Without a recorded return it has neither succeeded nor failed.
     pub fn has_failed(&self) -> bool {
         self.returned.is_some() && !self.has_succeeded()
     }
 
-    /// Whether this witness saw it start.
+    /// Returns `true` if this witness saw it start.
     pub fn is_seen_by(&self, witness: EventSource) -> bool {
         self.begun.iter().any(|(_, event)| is_by(event, witness))
     }
 
-    /// Whether a read of the mask by libcuda was recorded.
+    /// Returns `true` if a read of the mask by libcuda was recorded.
     pub fn has_read_mask(&self) -> bool {
         self.mask.is_some()
     }
 
-    /// The variables that CUDA reads, as they were at its start. None if nobody saw the start.
+    /// Returns the variables that CUDA reads, as they were at its start. None if no witness saw the start.
     pub fn variables(&self) -> Option<&'a BTreeMap<String, String>> {
         let (_, event) = self.begun.last()?;
         match &event.what {
@@ -127,7 +128,7 @@ impl<'a> Init<'a> {
         }
     }
 
-    /// The value of a variable that it read: `None` if unknown, `Some(None)` if the variable was not set.
+    /// Returns the value of a variable that it read: `None` if unknown, `Some(None)` if the variable was not set.
     pub fn value(&self, name: &str) -> Option<Option<&'a str>> {
         if name == MASK && self.mask.is_some() {
             return self.mask;
@@ -135,7 +136,7 @@ impl<'a> Init<'a> {
         Some(self.variables()?.get(name).map(String::as_str))
     }
 
-    /// The number of visible GPUs, and their UUIDs by CUDA ordinal. None unless it succeeded.
+    /// Returns the number of visible GPUs, and their UUIDs by CUDA ordinal. None unless it succeeded.
     pub fn visible(&self) -> Option<(u32, &'a [String])> {
         match &self.returned?.1.what {
             EventKind::InitDone { visible, gpus } => Some(((*visible)?, gpus)),

@@ -1,4 +1,4 @@
-//! One program of a trace.
+//! A program of a trace.
 
 use super::{ContextLife, Init};
 use crate::{ProcessCounts, TraceEvent, TraceProcess};
@@ -8,15 +8,15 @@ use crate::{ProcessCounts, TraceEvent, TraceProcess};
 pub struct ProgramHistory<'a> {
     /// Its PID, which it shares with the programs before and after an `exec`.
     pub pid: u32,
-    /// Its line in the trace, if there is one.
+    /// Its line in the trace, if it has one.
     pub process: Option<&'a TraceProcess>,
-    /// Its events with their indices, in the order of time.
+    /// Its events with their indices, sorted by time.
     pub events: Vec<(usize, &'a TraceEvent)>,
     /// Its contexts, in the order of creation.
     pub contexts: Vec<ContextLife<'a>>,
-    /// Every `cuInit` that it called, in the order of time.
+    /// Its `cuInit` calls, sorted by time.
     pub inits: Vec<Init<'a>>,
-    /// What it did altogether, if the trace has that.
+    /// Its totals, if the trace has them.
     pub counts: Option<&'a ProcessCounts>,
 }
 
@@ -33,8 +33,8 @@ impl<'a> ProgramHistory<'a> {
         }
     }
 
-    /// The `cuInit` that counts: the first that succeeded, else the first without a recorded return, else the first
-    /// that failed.
+    /// Returns the `cuInit` that counts: the first that succeeded, else the first without a recorded return, else the
+    /// first that failed.
     pub fn init(&self) -> Option<&Init<'a>> {
         let succeeded = self.inits.iter().find(|init| init.has_succeeded());
         succeeded
@@ -42,13 +42,13 @@ impl<'a> ProgramHistory<'a> {
             .or(self.inits.first())
     }
 
-    /// Whether a `cuInit` was seen to succeed.
+    /// Returns `true` if a `cuInit` was seen to succeed.
     pub fn has_initialised(&self) -> bool {
         self.init().is_some_and(Init::has_succeeded)
     }
 
-    /// The `cuInit` that counts, if it succeeded before a time. Without a recorded return it counts as successful, and
-    /// so it does where it fails because the trace has no device.
+    /// Returns the `cuInit` that counts, if it succeeded before a time. It counts as successful without a recorded
+    /// return, and also if it failed because the trace has no device.
     pub fn init_before(&self, t_ns: u64, has_no_device: bool) -> Option<&Init<'a>> {
         let init = self.init()?;
         if init.has_failed() && !has_no_device {
@@ -61,17 +61,17 @@ impl<'a> ProgramHistory<'a> {
         is_before.then_some(init)
     }
 
-    /// The value of a variable at the `cuInit` that counts: `None` if unknown, `Some(None)` if it was not set.
+    /// Returns the value of a variable at the `cuInit` that counts: `None` if unknown, `Some(None)` if it was not set.
     pub fn variable_at_init(&self, name: &str) -> Option<Option<&'a str>> {
         self.init()?.value(name)
     }
 
-    /// The UUIDs of its visible GPUs, by CUDA ordinal. None if no `cuInit` is known to have succeeded.
+    /// Returns the UUIDs of its visible GPUs, by CUDA ordinal. None if no `cuInit` is known to have succeeded.
     pub fn visible(&self) -> Option<&'a [String]> {
         self.init()?.visible().map(|(_, gpus)| gpus)
     }
 
-    /// Whether it did work on a GPU. None if it has no context there, or the trace has no counts of it.
+    /// Returns `true` if it did work on a GPU. None if it has no context there, or the trace has no counts of it.
     pub fn used(&self, gpu: Option<&str>) -> Option<bool> {
         let mut contexts = self.contexts.iter();
         contexts
@@ -79,17 +79,17 @@ impl<'a> ProgramHistory<'a> {
             .is_used()
     }
 
-    /// Whether it made contexts and is known to have done no work on any GPU.
+    /// Returns `true` if it created contexts and is known to have done no work on any GPU.
     pub fn is_idle(&self) -> bool {
         !self.contexts.is_empty() && self.contexts.iter().all(ContextLife::is_unused)
     }
 
-    /// Whether another program may have run at the same time: the trace may lack the end of either.
+    /// Returns `true` if another program may have run at the same time: the trace may lack the end of either.
     pub fn ran_beside(&self, other: &ProgramHistory<'_>) -> bool {
         self.began_ns() <= other.ended_ns() && other.began_ns() <= self.ended_ns()
     }
 
-    /// When it was noticed; 0 if the trace has no line of it.
+    /// Returns the time when it was noticed; 0 if the trace has no line of it.
     pub(super) fn began_ns(&self) -> u64 {
         self.process.map_or(0, |process| process.t_ns)
     }
@@ -101,7 +101,7 @@ impl<'a> ProgramHistory<'a> {
         }
     }
 
-    /// The first context on each GPU, in the order of creation.
+    /// Returns the first context on each GPU, in the order of creation.
     pub fn gpus(&self) -> Vec<&ContextLife<'a>> {
         let mut gpus: Vec<&ContextLife<'a>> = Vec::new();
         for life in &self.contexts {
@@ -115,12 +115,12 @@ impl<'a> ProgramHistory<'a> {
         gpus
     }
 
-    /// When it made its first context.
+    /// Returns the time of its first context.
     pub fn first_context_ns(&self) -> Option<u64> {
         Some(self.contexts.first()?.created.t_ns)
     }
 
-    /// The time of its last event, or 0.
+    /// Returns the time of its last event, or 0.
     pub fn last_seen_ns(&self) -> u64 {
         self.events.last().map_or(0, |(_, event)| event.t_ns)
     }

@@ -1,4 +1,4 @@
-//! Histories of traces that are made up.
+//! Histories of synthetic traces.
 
 use super::{History, Init, MASK, ProgramHistory};
 use crate::fixture::{PID, TraceBuilder, uuid};
@@ -12,14 +12,14 @@ fn program<'h, 'a>(history: &'h History<'a>) -> &'h ProgramHistory<'a> {
         .expect("the program")
 }
 
-/// The mask that the first program has got.
+/// Returns the mask that the first program got.
 fn mask_of(trace: &Trace) -> Option<Option<String>> {
     program(&History::new(trace))
         .variable_at_init(MASK)
         .map(|mask| mask.map(str::to_owned))
 }
 
-/// The values of variables that were written too late, with how late in milliseconds.
+/// Returns the values of variables that were written too late, with the delay in milliseconds.
 fn late(trace: &Trace) -> Vec<(String, u64)> {
     let history = History::new(trace);
     let late = history.writes.iter().filter(|write| write.is_late());
@@ -32,8 +32,8 @@ fn late(trace: &Trace) -> Vec<(String, u64)> {
     .collect()
 }
 
-/// A process whose libcuda asks for the mask at these places: in a `cuInit` that fails, in one that succeeds, and
-/// after it.
+/// A process whose libcuda queries the mask at these places: in a `cuInit` that fails, in one that succeeds, and after
+/// it.
 fn asked(failed: Option<&str>, counts: Option<&str>, later: Option<&str>) -> Trace {
     let read = |made: TraceBuilder, value: Option<&str>| match value {
         Some(value) => {
@@ -75,7 +75,7 @@ fn the_mask_is_what_the_cuinit_that_counts_has_read() {
         mask(asked(Some(""), Some("1"), Some("0"))).as_deref(),
         Some("1")
     );
-    // Where nobody saw libcuda ask, it is what the variable was.
+    // If no witness saw libcuda query it, it is the value of the variable at that time.
     assert_eq!(mask(asked(None, None, None)).as_deref(), Some("1"));
     assert_eq!(mask_of(&TraceBuilder::on(1).done()), None);
 }

@@ -1,4 +1,4 @@
-//! Writes of variables, and which of them came too late.
+//! Writes of variables, and the ones that came too late.
 
 use super::{History, MASK, ORDER, ProgramHistory, is_read_by_cuinit};
 use crate::{EventKind, Trace, TraceEvent, TraceProcess};
@@ -19,24 +19,25 @@ pub struct VariableWrite<'a> {
     pub after_init_ns: Option<u64>,
     /// The value that this `cuInit` read: `None` if unknown, `Some(None)` if the variable was not set.
     pub value_at_init: Option<Option<&'a str>>,
-    /// Whether the new value differs in meaning from the one that this `cuInit` read. None if unknown.
+    /// `true` if the new value differs in meaning from the one that this `cuInit` read. None if unknown.
     pub differs: Option<bool>,
-    /// Whether a later program initialised with this value, so that the write was meant for it.
+    /// `true` if a later program initialized CUDA with this value, so that the write was meant for that program.
     pub reaches_child: bool,
-    /// Whether a package put back what was there before it wrote the variable itself.
+    /// `true` if a package restored the value that the variable had before the package itself wrote it.
     pub is_put_back: bool,
 }
 
 impl VariableWrite<'_> {
-    /// Whether it came too late to have an effect: only `cuInit` reads the variable, it had read another value, no later
-    /// program initialised with the new one, and it is not what a package put back.
+    /// Returns `true` if the write came too late to have an effect: only `cuInit` reads the variable, it had read
+    /// another value, no later program initialized CUDA with the new one, and the write does not restore a value that a
+    /// package had replaced.
     pub fn is_late(&self) -> bool {
         let is_lost = is_read_by_cuinit(self.name) && !self.reaches_child && !self.is_put_back;
         is_lost && self.after_init_ns.is_some() && self.differs == Some(true)
     }
 }
 
-/// Every write, in the order of time.
+/// Returns every write, sorted by time.
 pub(super) fn all<'a>(history: &History<'a>) -> Vec<VariableWrite<'a>> {
     let mut writes = Vec::new();
     for (number, program) in history.programs.iter().enumerate() {
@@ -71,7 +72,7 @@ pub(super) fn all<'a>(history: &History<'a>) -> Vec<VariableWrite<'a>> {
     writes
 }
 
-/// Whether two values differ in meaning. One mask can be written in several ways.
+/// Returns `true` if two values differ in meaning. One mask can be written in several ways.
 fn is_other(
     trace: &Trace,
     program: &ProgramHistory<'_>,
@@ -97,7 +98,7 @@ fn is_other(
     mask::parse(value_at_init, order, &gpus) != mask::parse(value, order, &gpus)
 }
 
-/// The variable that an event writes, what it was before, and what it is now.
+/// Returns the variable that an event writes, its value before, and its new value.
 fn written_variable(event: &TraceEvent) -> Option<(&str, Option<&str>, Option<&str>)> {
     match &event.what {
         EventKind::Variable {
@@ -109,8 +110,8 @@ fn written_variable(event: &TraceEvent) -> Option<(&str, Option<&str>, Option<&s
     }
 }
 
-/// Whether a package, which no code of the user's called, wrote what a variable was before the package's own last writes
-/// of it.
+/// Returns `true` if a package, without any user code on the stack, restored the value that the variable had before the
+/// package's own last writes.
 fn is_put_back(program: &ProgramHistory<'_>, index: usize, event: &TraceEvent) -> bool {
     let Some((name, mut found, value)) = written_variable(event) else {
         return false;
@@ -137,7 +138,7 @@ fn is_put_back(program: &ProgramHistory<'_>, index: usize, event: &TraceEvent) -
     false
 }
 
-/// Whether a later program initialised with the value that an event wrote.
+/// Returns `true` if a later program initialized CUDA with the value that an event wrote.
 fn reaches_child(history: &History<'_>, writer: u32, event: &TraceEvent) -> bool {
     let Some((name, _, value)) = written_variable(event) else {
         return false;
@@ -156,7 +157,7 @@ fn reaches_child(history: &History<'_>, writer: u32, event: &TraceEvent) -> bool
     false
 }
 
-/// Whether a process is a descendant of a writer, or may be one because the trace lacks one of its ancestors.
+/// Returns `true` if a process is a descendant of a writer, or may be one because the trace lacks one of its ancestors.
 fn may_descend(trace: &Trace, process: &TraceProcess, writer: u32) -> bool {
     if process.pid == writer {
         return true;
@@ -173,7 +174,7 @@ fn may_descend(trace: &Trace, process: &TraceProcess, writer: u32) -> bool {
     true
 }
 
-/// The known ancestors of a process, nearest first.
+/// Returns the known ancestors of a process, nearest first.
 pub(crate) fn known_ancestors(trace: &Trace, pid: u32) -> Vec<u32> {
     let (mut ancestors, mut child) = (Vec::new(), pid);
     while let Some(process) = trace.processes.iter().find(|process| process.pid == child)

@@ -1,4 +1,4 @@
-//! Whose code took memory of a GPU: the table `scenarios/owners.toml`, and who of a stack it is.
+//! Memory owners: the code that allocated GPU memory, found from a stack and the table `scenarios/owners.toml`.
 
 use std::sync::LazyLock;
 
@@ -8,20 +8,21 @@ use super::{Holder, MemoryKind};
 use crate::stack::file_name;
 use crate::{Frame, FrameOwner, Stack};
 
-/// Whose code took memory.
+/// An owner of memory: the code that allocated it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MemoryOwner<'a> {
-    /// Its short name, for policies; of who is not in the table, its name.
+    /// Its short name, for policies; for an owner outside the table, its name.
     pub key: &'a str,
-    /// What it is called: a name of the table, else of the package or of the library.
+    /// Its display name: from the table, or else the name of the package or library.
     pub name: &'a str,
 }
 
-/// Keys of owners that are no library's.
+/// Keys of owners that are not libraries.
 const PROGRAM: &str = "program";
 const DRIVER: &str = "driver";
 pub(crate) const UNKNOWN: &str = "unknown";
-/// NVIDIA's wheels are one package each and none: its libraries are known by their files.
+/// The package that all of NVIDIA's wheels share. It is not an owner: the libraries in it are recognized by their
+/// files.
 const NVIDIA: &str = "nvidia";
 
 #[derive(Debug, Deserialize)]
@@ -38,7 +39,7 @@ struct KnownOwner {
     passes_on: bool,
 }
 
-/// The library of an owner that hands memory out to others.
+/// The library of an owner that allocates memory for others.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct KnownAllocator {
@@ -56,13 +57,13 @@ struct OwnerFile {
 static FILE: LazyLock<OwnerFile> =
     LazyLock::new(|| toml::from_str(cuda_pitfalls_scenarios::OWNERS).unwrap_or_default());
 
-/// The keys by which a policy can name an owner.
+/// Returns the owner keys that a policy can contain.
 pub fn owner_keys() -> impl Iterator<Item = &'static str> {
     FILE.owner.iter().map(|owner| owner.key.as_str())
 }
 
 impl<'a> MemoryOwner<'a> {
-    /// The owner of what a holder holds.
+    /// Returns the owner of a holder's memory.
     pub fn new(holder: &'a Holder) -> MemoryOwner<'a> {
         match holder.kind {
             MemoryKind::PoolRest | MemoryKind::Rounding => MemoryOwner::known(DRIVER),
@@ -75,7 +76,7 @@ impl<'a> MemoryOwner<'a> {
         }
     }
 
-    /// The owner of the table with this key.
+    /// Returns the owner with this key in the table.
     pub(crate) fn known(key: &'static str) -> MemoryOwner<'static> {
         let owner = FILE.owner.iter().find(|owner| owner.key == key);
         MemoryOwner {
@@ -84,7 +85,8 @@ impl<'a> MemoryOwner<'a> {
         }
     }
 
-    /// The owner by the innermost frame that does not only pass the call on; else by the outermost one that does.
+    /// Returns the owner of the innermost frame that does more than pass the call through; else of the outermost one
+    /// that only does that.
     fn from_stack(stack: &'a Stack, kind: MemoryKind) -> MemoryOwner<'a> {
         let mut passing = stack.frames.iter().rev().filter_map(KnownOwner::from_frame);
         let innermost = stack
@@ -137,7 +139,7 @@ impl<'a> MemoryOwner<'a> {
 }
 
 impl KnownOwner {
-    /// The owner of the table whose code a frame is. A package may bring libraries of others.
+    /// Returns the owner in the table to which a frame's code belongs. A package may contain libraries of others.
     fn from_frame(frame: &Frame) -> Option<&'static KnownOwner> {
         let file = frame.module.as_deref().map(file_name).unwrap_or_default();
         let by_module = FILE
@@ -179,7 +181,7 @@ mod tests {
         Frame::python("f", &format!("{PACKAGES}/{file}"), 1)
     }
 
-    /// The key and the name of who allocates on a stack.
+    /// Returns the key and the name of the owner of a stack.
     fn named(kind: MemoryKind, frames: Vec<Frame>) -> (String, String) {
         let holder = holder(
             kind,

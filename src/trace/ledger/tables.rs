@@ -1,7 +1,7 @@
-//! The tables of a ledger: whose the memory of a process on a GPU was, at its peak and at its end.
+//! The tables of a ledger: the memory of a process on a GPU by owner, at its peak and at its end.
 //!
-//! A row is what was seen of a holder. It is not changed so that the sum fits: what NVML charges beyond the rows is
-//! not attributed, and may be less than nothing.
+//! A row is the observed memory of a holder. Rows are not adjusted to match the sum: the difference to the memory that
+//! NVML reports is unattributed, and may be negative.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -9,87 +9,88 @@ use super::{Holder, LedgerReading, MemoryKind, MemoryOwner};
 use crate::{Stack, Trace};
 use cuda_pitfalls_core::text::counts::group_by_key;
 
-/// Whose the memory of one process on one GPU was.
+/// The memory of one process on one GPU, by owner.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Ledger<'a> {
     /// The process.
     pub pid: u32,
     /// The UUID of the GPU.
     pub gpu: &'a str,
-    /// Whether NVML charges the process by its PID. Otherwise it is what the whole GPU has in use more than before the
-    /// program began.
+    /// `true` if NVML reports memory for the process by its PID. Otherwise the memory is the growth of the memory in
+    /// use on the entire GPU since before the program began.
     pub is_own: bool,
-    /// At the reading with the highest charge, and of several at that with most in the rows.
+    /// The table at the reading with the most memory according to NVML; of several such readings, the one with the most
+    /// memory in the rows.
     pub peak: LedgerTable<'a>,
-    /// At the last reading.
+    /// The table at the last reading.
     pub end: LedgerTable<'a>,
-    /// What the series tells apart, the largest first.
+    /// The bands of the series, the largest first.
     pub bands: Vec<LedgerBand<'a>>,
-    /// All readings, in the order of time.
+    /// All readings, sorted by time.
     pub series: Vec<LedgerPoint>,
 }
 
-/// A part of the memory over time.
+/// A band of the chart of memory over time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum LedgerBand<'a> {
-    /// What an owner holds.
+    /// Memory of an owner.
     Owner(MemoryOwner<'a>),
-    /// What is another's, as far as NVML charges it here.
+    /// Imported memory (CUDA IPC), as far as NVML reports it here.
     Imported,
-    /// Managed memory, as far as NVML charges it here.
+    /// Managed memory, as far as NVML reports it here.
     Managed,
-    /// What other processes of the program hold, where the whole GPU is charged.
+    /// Memory of the program's other processes, where NVML reports only the entire GPU.
     Others,
 }
 
-/// The parts of the memory at one moment.
+/// The bytes of each band at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LedgerPoint {
-    /// When NVML was read.
+    /// The time of the NVML query.
     pub t_ns: u64,
-    /// What NVML charges; none if it could not be read.
+    /// The memory that NVML reports; none if it could not be read.
     pub charged_bytes: Option<u64>,
     /// The bytes of each band of the ledger.
     pub band_bytes: Vec<u64>,
 }
 
-/// Whose the memory was at one moment.
+/// The memory by owner at one moment.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LedgerTable<'a> {
-    /// When NVML was read.
+    /// The time of the NVML query.
     pub t_ns: u64,
-    /// What NVML charges; none if it could not be read.
+    /// The memory that NVML reports; none if it could not be read.
     pub charged_bytes: Option<u64>,
     /// The rows, the largest first.
     pub rows: Vec<LedgerRow<'a>>,
-    /// What other processes of the program held, where the whole GPU is charged.
+    /// Memory of the program's other processes, where NVML reports only the entire GPU.
     pub others_bytes: u64,
-    /// What is charged and neither in the rows nor with other processes; none if NVML could not be read.
+    /// The memory that NVML reports beyond the rows and the other processes; none if NVML could not be read.
     pub unattributed_bytes: Option<i64>,
 }
 
-/// What an owner has for one purpose by one line of the user's.
+/// The memory of an owner for one purpose, allocated from one line of the user's code.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LedgerRow<'a> {
-    /// What it is for.
+    /// The purpose of the memory.
     pub kind: MemoryKind,
-    /// Whose it is.
+    /// The owner of the memory.
     pub owner: MemoryOwner<'a>,
-    /// A stack on which it was taken.
+    /// A stack of one of the allocations.
     pub stack: &'a Stack,
-    /// The C functions that took it.
+    /// The C functions that allocated it.
     pub calls: Vec<&'a str>,
-    /// Its bytes; of managed and of imported memory the most that NVML can have charged here.
+    /// Its bytes; for managed and imported memory, the maximum that NVML can have reported here.
     pub bytes: u64,
-    /// The whole size of managed and of imported memory.
+    /// The full size of managed and of imported memory.
     pub whole_bytes: Option<u64>,
-    /// How many allocations these are; none where they are not counted.
+    /// The number of allocations; none where they are not counted.
     pub count: Option<u64>,
-    /// Whether the bytes are not exact.
+    /// `true` if the bytes are not exact.
     pub is_estimate: bool,
 }
 
-/// The ledgers of a trace, the largest peak first; none without `--memory`.
+/// Returns the ledgers of a trace, the largest peak first; none without `--memory`.
 pub fn all_ledgers(trace: &Trace) -> Vec<Ledger<'_>> {
     let holders = trace
         .holders
@@ -114,7 +115,7 @@ pub fn all_ledgers(trace: &Trace) -> Vec<Ledger<'_>> {
         .iter()
         .filter_map(|replay| replay.ledger(&holders, &totals))
         .collect();
-    // Memory of another process that is mapped here may never be charged to this one.
+    // NVML may never report memory of another process that is mapped here for this one.
     ledgers.retain(|ledger| !ledger.is_own || ledger.peak.charged_bytes != Some(0));
     ledgers.sort_by_key(|ledger| (std::cmp::Reverse(ledger.peak.charged_bytes), ledger.pid));
     ledgers
@@ -127,7 +128,7 @@ struct Replay<'a> {
     pid: u32,
     gpu: &'a str,
     is_own: bool,
-    /// Each with what is charged then.
+    /// Each reading, with the memory that NVML reported then.
     readings: Vec<(&'a LedgerReading, Option<u64>)>,
 }
 
@@ -164,7 +165,8 @@ impl<'a> Replay<'a> {
         let own = totals
             .iter()
             .find(|total| (total.pid, total.gpu) == (self.pid, self.gpu))?;
-        // Of equal charges, and where nothing was read, the peak is where most is held; else the first.
+        // If several readings are equal, or NVML could not be read, the peak is the one with the most memory in the
+        // rows; else the first.
         let charged = self.readings.iter().map(|(_, charged)| *charged);
         let (highest, _) = charged
             .zip(&own.totals)
@@ -219,7 +221,7 @@ impl<'a> Replay<'a> {
         })
     }
 
-    /// What other processes of the program hold on this GPU.
+    /// Returns the memory of the program's other processes on this GPU.
     fn others(&self, totals: &[HeldTotals], t_ns: u64) -> u64 {
         let mut bytes = 0u64;
         for other in totals {
@@ -231,7 +233,7 @@ impl<'a> Replay<'a> {
     }
 }
 
-/// What a process holds on a GPU for itself, after each reading.
+/// The memory that a process holds for itself on a GPU, after each reading.
 struct HeldTotals<'a> {
     pid: u32,
     gpu: &'a str,
@@ -269,12 +271,12 @@ impl<'a> HeldTotals<'a> {
     }
 }
 
-/// What a process holds on a GPU at one moment.
+/// The memory that a process holds on a GPU at one moment.
 struct HeldNow<'h, 'a> {
     holders: &'h Holders<'a>,
-    /// The bytes and the count of each holder that has some.
+    /// The bytes and the number of allocations of each holder that has some.
     held: BTreeMap<u32, (u64, Option<u64>)>,
-    /// The whole bytes of each band.
+    /// The full bytes of each band.
     sums: BTreeMap<LedgerBand<'a>, i128>,
 }
 
@@ -305,7 +307,7 @@ impl<'h, 'a> HeldNow<'h, 'a> {
         }
     }
 
-    /// All that is the process's own without doubt.
+    /// Returns the memory that belongs to the process without doubt.
     fn certain_bytes(&self) -> u64 {
         let own = self
             .sums
@@ -314,7 +316,8 @@ impl<'h, 'a> HeldNow<'h, 'a> {
         saturating_bytes(own.map(|(_, bytes)| *bytes).sum())
     }
 
-    /// What is counted of imported and of managed memory: at most what the other rows leave of the charge.
+    /// Returns how much imported and managed memory is counted: at most the memory that NVML reports beyond the other
+    /// rows.
     fn counted(&self, charged: Option<u64>, others: u64) -> [u64; 2] {
         let whole = [LedgerBand::Imported, LedgerBand::Managed]
             .map(|band| saturating_bytes(self.sums.get(&band).copied().unwrap_or(0)));
@@ -397,7 +400,7 @@ fn saturating_bytes(sum: i128) -> u64 {
 }
 
 impl LedgerTable<'_> {
-    /// Whether memory is counted of which only the most is known, so that more may be not attributed.
+    /// Returns `true` if the table counts memory whose exact size is unknown, so that more may be unattributed.
     pub fn has_upper_bounds(&self) -> bool {
         self.rows
             .iter()
@@ -406,12 +409,13 @@ impl LedgerTable<'_> {
 }
 
 impl<'a> LedgerRow<'a> {
-    /// Whether its bytes are the most that NVML can have charged here: of managed and of imported memory.
+    /// Returns `true` if its bytes are only the maximum that NVML can have reported here, as for managed and imported
+    /// memory.
     pub fn is_upper_bound(&self) -> bool {
         matches!(self.kind, MemoryKind::Managed | MemoryKind::Imported)
     }
 
-    /// The row of some holders of one kind.
+    /// Returns the row for holders of the same kind.
     fn new(
         owner: MemoryOwner<'a>,
         held: &[(&'a Holder, (u64, Option<u64>))],
@@ -452,7 +456,7 @@ mod tests {
 
     const MIB: i64 = 1 << 20;
 
-    /// The rows in MiB with their line, and what is not attributed.
+    /// Returns the rows in MiB with their line, and the unattributed memory.
     fn shown(table: &LedgerTable) -> (Vec<(Kind, u64, String)>, Option<i64>) {
         let rows = table.rows.iter().map(|row| {
             (
@@ -467,7 +471,7 @@ mod tests {
         )
     }
 
-    /// A context at line 1, allocations at lines 2 and 3, which are freed at the end.
+    /// Returns a program with a context at line 1, and allocations at lines 2 and 3 that are freed at the end.
     fn program() -> TraceBuilder {
         TraceBuilder::on(2)
             .at(&[("<module>", "train.py", 1)])

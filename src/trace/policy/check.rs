@@ -40,12 +40,12 @@ struct PolicyCheck<'c, 'a> {
     outcome: PolicyOutcome,
 }
 
-/// What a trace must cover to decide a question.
+/// The parts of a program that a trace must cover to decide a policy word.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum TraceCoverage {
-    /// The processes and their `cuInit`: the injection hook shows it.
+    /// The processes and their `cuInit`, which the injection hook shows.
     Init,
-    /// Calls of the driver: only the forwarding library shows them.
+    /// Driver calls, which only the forwarding library shows.
     Calls,
     /// Calls, and writes of variables.
     Variables,
@@ -74,7 +74,7 @@ impl PolicyCheck<'_, '_> {
         violations.any(|violation| violation.forbidden == forbidden)
     }
 
-    /// Records why a question is undecided, unless a violation has already decided it.
+    /// Records why a policy word is undecided, unless a violation has already decided it.
     fn require_coverage(&mut self, forbidden: &str, needs: TraceCoverage) {
         if self.is_violated(forbidden) {
             return;
@@ -112,8 +112,8 @@ impl PolicyCheck<'_, '_> {
         }
     }
 
-    /// Checks the peak of each process and GPU. `held` returns the least and the most that it can be of what is
-    /// limited; none if that is not known.
+    /// Checks the peak of each process and GPU. `held` returns the minimum and the maximum of the limited memory; none
+    /// if that is not known.
     fn check_ledgers(
         &mut self,
         name: &str,
@@ -174,7 +174,7 @@ impl PolicyCheck<'_, '_> {
 
     fn init(&mut self, name: &str) {
         for program in &self.history.programs {
-            // One violation for a program, at the first event of its `cuInit`.
+            // There is one violation per program, at the first event of its `cuInit`.
             if let Some(init) = program.inits.first() {
                 let (line, function) = (line(init.first), called_function(init.first));
                 let says = format!("{line} initializes CUDA through {function}");
@@ -203,7 +203,7 @@ impl PolicyCheck<'_, '_> {
         self.require_coverage(name, TraceCoverage::Calls);
     }
 
-    /// Leaves a question open if its GPU is not on this machine.
+    /// Leaves a policy word undecided if its GPU is not on this machine.
     fn known(&mut self, name: &str, gpu: &GpuWord) {
         if gpu.index(self.trace).is_none() {
             let count = counted(self.trace.start.gpus.len() as u64, "GPU");
@@ -349,7 +349,7 @@ impl PolicyCheck<'_, '_> {
     }
 }
 
-/// What is not attributed. Of memory of which only the most is known, the rest is not attributed either.
+/// Returns the minimum and the maximum of the unattributed memory. Rows that are upper bounds may be unattributed too.
 fn unattributed_bounds(table: &LedgerTable) -> Option<[u64; 2]> {
     let least = u64::try_from(table.unattributed_bytes?).unwrap_or(0);
     let mut at_most = least;
@@ -361,7 +361,7 @@ fn unattributed_bounds(table: &LedgerTable) -> Option<[u64; 2]> {
     Some([least, at_most])
 }
 
-/// What an owner holds. What is nobody's may be its too.
+/// Returns the minimum and the maximum of an owner's memory. Memory without a known owner may belong to it.
 fn owner_bounds(table: &LedgerTable, key: &str) -> Option<[u64; 2]> {
     let mut least = 0_u64;
     let mut perhaps = u64::try_from(table.unattributed_bytes?).unwrap_or(0);
@@ -378,12 +378,13 @@ fn owner_bounds(table: &LedgerTable, key: &str) -> Option<[u64; 2]> {
     Some([least, least.saturating_add(perhaps)])
 }
 
-/// In a longer gap memory may have grown and shrunk. It is normally read fifty times a second.
+/// The longest gap between readings that decides a limit: memory may grow and shrink in a longer one. It is normally
+/// read fifty times a second.
 const MOST_UNREAD_NS: u64 = 2_000_000_000;
 
 const CUT_SHORT: &str = "the trace is truncated, so later events are unknown";
 
-/// Why a trace does not cover a question.
+/// Returns the reasons why a trace does not cover a policy word.
 fn missing(history: &History, needs: TraceCoverage) -> Vec<String> {
     let trace = history.trace;
     let mut why = if needs == TraceCoverage::Calls {
@@ -412,7 +413,7 @@ fn missing(history: &History, needs: TraceCoverage) -> Vec<String> {
     why
 }
 
-/// The function that the user's line calls.
+/// Returns the function that the user's line calls.
 fn called_function(event: &TraceEvent) -> String {
     let entry = event.stack.entry_name();
     entry.unwrap_or_else(|| event.call.clone())

@@ -1,4 +1,4 @@
-//! Policies on traces that are made up.
+//! Policies on synthetic traces.
 
 use super::{Policy, PolicyOutcome, words};
 use crate::diagnosis::{embedded_rules, findings};
@@ -17,7 +17,7 @@ fn check(policy: &Policy, trace: &Trace) -> PolicyOutcome {
     policy.check(trace, &findings(trace))
 }
 
-/// What was forbidden of what was done, with the event.
+/// Returns the violations of these words, each with its event.
 fn done(words: &[&str], trace: &Trace) -> Vec<(String, Option<usize>)> {
     let outcome = check(&forbid(words), trace);
     assert_eq!(outcome.undecided, [] as [&str; 0]);
@@ -390,7 +390,7 @@ fn a_violation_that_is_seen_needs_no_more_and_counts_that_are_not_known_leave_a_
     );
 }
 
-/// A process that holds 500 MiB of a context and 300 MiB of NCCL's, of the 900 that NVML charges.
+/// A process that holds 500 MiB of a context and 300 MiB of NCCL, of the 900 MiB that NVML reports.
 fn ledger() -> TraceBuilder {
     let nccl = Frame::from_native(
         "ncclCommInitRank",

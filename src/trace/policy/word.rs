@@ -1,4 +1,4 @@
-//! The words for what is forbidden, and for GPUs.
+//! The words of a policy, and of its GPUs.
 
 use std::fmt;
 
@@ -11,35 +11,35 @@ use cuda_pitfalls_core::text::counts::parse_digits;
 use cuda_pitfalls_core::text::escape::terminal;
 use cuda_pitfalls_core::text::lines::words as lines;
 
-/// What is forbidden.
+/// A forbidden action.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PolicyWord {
-    /// Initialising CUDA.
+    /// Initializing CUDA.
     Init,
     /// Any context.
     Context,
     /// A context on a GPU.
     ContextOn(GpuWord),
-    /// A context on the device of this ordinal, as the process counts.
+    /// A context on the device with this ordinal in the process.
     ContextOnOrdinal(u32),
-    /// A context without work, of a process that has a context on another GPU too.
+    /// A context without work, in a process that has a context on another GPU too.
     Stray,
     /// An error of a driver call.
     Error,
     /// The findings of a rule, such as `late-mask`. `fork` is short for `fork-after-init`.
     Rule(&'static str),
-    /// More bytes that are not attributed, at the peak of a process on a GPU.
+    /// More unattributed bytes than this at the peak of a process on a GPU.
     Unattributed(u64),
-    /// More bytes of an owner, by its key, at the peak of a process on a GPU.
+    /// More bytes of an owner, by its key, than this at the peak of a process on a GPU.
     Owner(&'static str, u64),
 }
 
 /// A GPU by index or UUID.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum GpuWord {
-    /// By its index in NVML order: `gpu0`.
+    /// An index in NVML order: `gpu0`.
     Index(usize),
-    /// By its UUID, or the first characters of it: `GPU-…`.
+    /// A UUID, or its first characters: `GPU-…`.
     Uuid(String),
 }
 
@@ -51,7 +51,7 @@ const PLAIN: [(&str, PolicyWord); 5] = [
     ("fork", PolicyWord::Rule("fork-after-init")),
     ("error", PolicyWord::Error),
 ];
-/// The forms that name a device or a size.
+/// The word forms that contain a device or a size.
 const FORMS: [&str; 5] = [
     "context:gpuN",
     "context:GPU-UUID",
@@ -59,14 +59,14 @@ const FORMS: [&str; 5] = [
     "unattributed>SIZE",
     "owner=NAME>SIZE",
 ];
-/// What begins the word for an owner's memory, and the word for what is nobody's.
+/// The start of the word for an owner's memory, and the word for memory without an owner.
 const OWNER: &str = "owner=";
 const UNATTRIBUTED: &str = "unattributed";
 
-/// How many columns a list of words takes in a message.
+/// The width of a list of words in a message, in columns.
 const WIDTH: usize = 80;
 
-/// Every word that can be forbidden, for messages and help.
+/// Returns every word that can be forbidden, for messages and help.
 pub fn words() -> Vec<&'static str> {
     let mut words = PLAIN.map(|(name, _)| name).to_vec();
     words.extend(FORMS);
@@ -74,16 +74,16 @@ pub fn words() -> Vec<&'static str> {
     words
 }
 
-/// Why a text is not a word of a policy, in a sentence.
+/// A sentence that explains why a text is not a word of a policy.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct WordError(String);
 
 impl PolicyWord {
-    /// The word in a text.
+    /// Parses a word.
     ///
     /// # Errors
-    /// There is no such word. The error names the nearest, or the known ones.
+    /// Returns an error for an unknown word, with the most similar word or a list of the known ones.
     pub fn parse(text: &str) -> Result<PolicyWord, WordError> {
         for (name, word) in PLAIN {
             if name == text {
@@ -103,7 +103,7 @@ impl PolicyWord {
     }
 }
 
-/// The word for a context on a device.
+/// Returns the word for a context on a device.
 fn context_word(text: &str, device: &str) -> Result<PolicyWord, WordError> {
     if let Some(number) = device.strip_prefix("cuda:") {
         return match number.parse() {
@@ -117,7 +117,7 @@ fn context_word(text: &str, device: &str) -> Result<PolicyWord, WordError> {
     }
 }
 
-/// The word for more memory than a size.
+/// Returns the word for more memory than a size.
 fn memory_word(text: &str, what: &str, size: &str) -> Result<PolicyWord, WordError> {
     if let Some(owner) = what.strip_prefix(OWNER) {
         let known: Vec<&str> = owner_keys().collect();
@@ -158,7 +158,7 @@ fn unknown_word(text: &str) -> WordError {
     unknown_name("unknown word", text, &known, nearest_name(text, names))
 }
 
-/// The error for a name that is not known: the one that was meant, or all.
+/// Returns the error for an unknown name, with the name that was probably meant, or with all.
 fn unknown_name(what: &str, text: &str, known: &[&str], meant: Option<&str>) -> WordError {
     let text = terminal(text);
     match meant {
@@ -170,7 +170,7 @@ fn unknown_name(what: &str, text: &str, known: &[&str], meant: Option<&str>) -> 
     }
 }
 
-/// The error for what names no GPU; `or` is what else can be written here.
+/// Returns the error for a text that is not a valid GPU; `or` lists what else can be written here.
 fn unknown_gpu(text: &str, or: &str) -> WordError {
     WordError(format!(
         "`{}` is not a GPU: write gpuN by NVML index, GPU-… by UUID{or}",
@@ -179,7 +179,7 @@ fn unknown_gpu(text: &str, or: &str) -> WordError {
 }
 
 impl GpuWord {
-    /// The GPU that a text names.
+    /// Parses a GPU.
     pub fn parse(text: &str) -> Option<GpuWord> {
         if let Some(number) = text.strip_prefix("gpu") {
             return parse_digits(number).map(GpuWord::Index);
@@ -190,7 +190,7 @@ impl GpuWord {
         }
     }
 
-    /// The index of this GPU in NVML order. None if no GPU or several match.
+    /// Returns the index of this GPU in NVML order. None if no GPU or several match.
     pub(super) fn index(&self, trace: &Trace) -> Option<usize> {
         match self {
             GpuWord::Index(index) => (*index < trace.start.gpus.len()).then_some(*index),
@@ -209,7 +209,7 @@ impl GpuWord {
         }
     }
 
-    /// Whether an event is about this GPU. None if the trace does not say.
+    /// Returns `true` if an event is about this GPU. None if the trace does not say.
     pub(super) fn is_of(&self, trace: &Trace, event: &TraceEvent) -> Option<bool> {
         let uuid = event.gpu.as_deref()?;
         match self {
@@ -220,7 +220,7 @@ impl GpuWord {
     }
 }
 
-/// A GPU and a size, as in `gpu1=2GiB`.
+/// Parses a GPU and a size, as in `gpu1=2GiB`.
 pub(super) fn parse_bound(text: &str) -> Result<(GpuWord, u64), WordError> {
     let Some((gpu, bytes)) = text.split_once('=') else {
         let text = terminal(text);
@@ -262,12 +262,12 @@ impl fmt::Display for PolicyWord {
     }
 }
 
-/// A bound as a user writes it.
+/// Returns a bound as a user writes it.
 pub(super) fn bound_text(gpu: &GpuWord, bytes: u64) -> String {
     format!("max-bytes {gpu}={}", size_text(bytes))
 }
 
-/// A size as a user writes it, in the largest unit that divides it.
+/// Returns a size as a user writes it, in the largest unit that divides it.
 fn size_text(bytes: u64) -> String {
     const UNITS: [(u64, &str); 3] = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
     for (size, unit) in UNITS {

@@ -1,4 +1,4 @@
-//! Handling each message: updating what is known of its process, and writing its event.
+//! Handling each message: updating the state of its process, and writing its event.
 
 use std::fs::File;
 use std::os::unix::net::UnixStream;
@@ -14,19 +14,19 @@ use crate::{
 };
 use cuda_pitfalls_core::clock;
 
-/// Why a stack is missing if many processes are forks of one program.
+/// The reason for a missing stack if many processes are forks of one program.
 const CROWD: &str =
     "the process is one of many forks, whose stacks are not read while they write variables";
 
-/// Why a stack is missing if there was not enough time to read it.
+/// The reason for a missing stack if there was not enough time to read it.
 const LATE: &str = "the thread was not looked at within two seconds, and went on";
 
-/// The most calls whose begin was reported and whose end was not; further ones are forgotten.
+/// The maximum number of calls whose start was reported and whose end was not; further ones are forgotten.
 const MOST_PENDING: usize = 10_000;
 
-/// A message in the terms of the document. Its thread waits for the answer.
+/// A message as an event of the document. Its thread waits for the answer.
 struct ParkedMessage {
-    /// The number that the messages before and after one call have in common.
+    /// The number that links the messages before and after one call.
     number: u64,
     /// The event without its kind and its stack.
     event: TraceEvent,
@@ -109,7 +109,7 @@ impl Tracer {
         // A real driver answers it before `cuInit`.
         if matches!(event.what, EventKind::Error) && event.call == "cuGetExportTable" {
             self.processes
-                .gives_up(event.pid, &event.call, &event.stack);
+                .note_missing_name(event.pid, &event.call, &event.stack);
         }
         if !self.update_process(&mut event) {
             return;
@@ -157,9 +157,9 @@ impl Tracer {
             )),
             Notice::Absent { name } => {
                 let stack = self.stack_of(thread, &waiting);
-                self.processes.gives_up(pid, &name, &stack);
+                self.processes.note_missing_name(pid, &name, &stack);
             }
-            Notice::Found => self.processes.goes_on(pid),
+            Notice::Found => self.processes.forget_missing_functions(pid),
             Notice::Opening { name } => {
                 let stack = self.stack_of(thread, &waiting);
                 self.processes
@@ -169,7 +169,7 @@ impl Tracer {
         }
     }
 
-    /// Keeps the file with the counts of a process.
+    /// Stores the file with the counts of a process.
     fn open_counts(&mut self, pid: u32, shared: Option<File>) {
         match shared {
             Some(file) => self.processes.count(pid, file),
@@ -188,7 +188,7 @@ impl Tracer {
         }
     }
 
-    /// The stack of a thread that waits. One that stops waiting is moving while its stack is read.
+    /// Returns the stack of a waiting thread. A thread that stops waiting is moving while its stack is read.
     pub(super) fn stack_of(&mut self, thread: ParkedThread, waiting: &UnixStream) -> Stack {
         if thread.frames.is_empty() {
             return Stack::default();
@@ -202,7 +202,7 @@ impl Tracer {
         Stack::from_failure(LATE)
     }
 
-    /// Reads memory before a call, and keeps that until the call has ended.
+    /// Reads memory before a call, and stores the state until the call has ended.
     fn begin_bracket(&mut self, call: (u32, u64), t_ns: u64, stack: Stack, waiting: &UnixStream) {
         let (used, own) = self.read_for(call.0, waiting);
         let attributed = self.attributed_bytes(call.0);
@@ -228,7 +228,7 @@ impl Tracer {
         self.pending.insert(call, pending);
     }
 
-    /// Begins the bracket of a call, or ends that which a message before the call began.
+    /// Begins the bracket of a call, or ends the one that a message before the call began.
     fn update_bracket(&mut self, event: &mut TraceEvent, number: u64, waiting: &UnixStream) {
         let call = (event.pid, number);
         // Each of the two libraries in a process numbers its own messages, and only these events have a message
@@ -247,7 +247,8 @@ impl Tracer {
         }
     }
 
-    /// Adds to an event what was known before its call: the change of memory, the time of the call, and the stack.
+    /// Adds to an event the differences to the state before its call: the change of memory, the time of the call, and
+    /// the stack.
     fn end_bracket(&mut self, event: &mut TraceEvent, before: Pending, waiting: &UnixStream) {
         let now = self.read_for(event.pid, waiting);
         let grown = self.driver_growth(
@@ -267,7 +268,7 @@ impl Tracer {
         event.used_bytes = now;
         if event.stack.frames.is_empty() {
             event.stack = before.stack;
-            // The end of cuInit has a time of its own.
+            // The end of cuInit has its own time.
             if !matches!(event.what, EventKind::InitDone { .. }) {
                 event.t_ns = before.t_ns;
             }
@@ -283,7 +284,7 @@ impl Tracer {
         self.charge_call(event.pid, &grown, &taker);
     }
 
-    /// The change of a process's memory on one GPU; `None` where it had none before and has none now.
+    /// Returns the change of a process's memory on one GPU; `None` if it had no memory there before and now.
     fn own_change(&self, gpu: Option<&String>, [before, now]: [&[u64]; 2]) -> Option<i64> {
         let index = self
             .gpus
@@ -293,7 +294,7 @@ impl Tracer {
         (before > 0 || now > 0).then_some(now as i64 - before as i64)
     }
 
-    /// Updates a process after an event. False if the event is known already.
+    /// Updates a process after an event. Returns `false` if the event is already known.
     fn update_process(&mut self, event: &mut TraceEvent) -> bool {
         let (pid, device) = (event.pid, event.device);
         match &mut event.what {
@@ -310,7 +311,7 @@ impl Tracer {
                     self.processes.name_gpu(pid, Some(ordinal), Some(gpu));
                 }
             }
-            EventKind::Variable { .. } => self.processes.settle_gave_up(pid),
+            EventKind::Variable { .. } => self.processes.report_missing_names(pid),
             EventKind::MaskRead { after_hook, .. } => self.processes.reads_mask(pid, *after_hook),
             EventKind::Context {
                 change,
@@ -328,12 +329,12 @@ impl Tracer {
     }
 }
 
-/// Whether an event is one of those whose stacks are not read in a crowd.
+/// Returns `true` if the stack of an event is not read in a crowd.
 fn is_small(what: &EventKind) -> bool {
     matches!(what, EventKind::Variable { .. } | EventKind::Forked { .. })
 }
 
-/// A GPU's UUID in its usual form, from hex.
+/// Returns a GPU's UUID in its usual form, from hex.
 fn uuid_text(hex: &str) -> Option<String> {
     let parts: Vec<&str> = [0..8, 8..12, 12..16, 16..20, 20..32]
         .into_iter()
@@ -342,7 +343,7 @@ fn uuid_text(hex: &str) -> Option<String> {
     (hex.len() == 32 && parts.len() == 5).then(|| format!("GPU-{}", parts.join("-")))
 }
 
-/// Whether a function of libcudart made a call: its names begin with `cuda`, unlike those of libcuda.
+/// Returns `true` if a libcudart function made a call: its names begin with `cuda`, unlike those of libcuda.
 fn is_below_a_runtime(stack: &Stack) -> bool {
     stack
         .frames

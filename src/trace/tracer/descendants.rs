@@ -1,9 +1,9 @@
-//! Every process that the program starts: whether it reports to the tracer, and if it does not, whether it may have used
-//! CUDA unseen.
+//! The processes that the program starts: whether each reports to the tracer, and if it does not, whether it may have
+//! used CUDA unseen.
 //!
 //! The hook maps a file of the trace as soon as it is loaded, so the memory map of a process shows whether it reports.
-//! One that does not is looked at until it ends, and whenever somebody opens libcuda. It has used no CUDA if nobody opened
-//! libcuda between the last look and its end.
+//! The tracer checks a process that does not report until it ends, and whenever a process opens libcuda. The process
+//! has used no CUDA if libcuda was not opened between the last check and its end.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -24,17 +24,18 @@ use cuda_pitfalls_instrument::forwarding::NAME;
 use cuda_pitfalls_instrument::supervisor::{self, role};
 use cuda_pitfalls_instrument::traced::{CUDA_FOLDER, VARIABLE};
 
-/// The shortest and the longest time between two scans.
+/// The shortest time between two scans.
 const SCAN_NS: u64 = 50_000_000;
 const LONGEST_SCAN_NS: u64 = 250_000_000;
-/// The time between two scans, in durations of the last one, and that before a scan because libcuda was opened.
+/// The time between two scans, in durations of the last one; the next constant is for a scan because libcuda was
+/// opened.
 const SHARE: u64 = 20;
 const URGENT_SHARE: u64 = 10;
-/// How long the loader may take to load the hook.
+/// The time within which the loader must have loaded the hook.
 const LOADING_NS: u64 = 2_000_000_000;
-/// How many sentences about processes are kept.
+/// The maximum number of sentences about processes.
 const MOST_SENTENCES: usize = 100;
-/// The most processes that are followed.
+/// The maximum number of processes that are followed.
 const MOST_PROCESSES: usize = 20_000;
 
 /// The file name of this program.
@@ -47,7 +48,7 @@ const SIMULATED: &str = "/libcuda_pitfalls_sim";
 const AT_BASE: u64 = 7;
 const AT_SECURE: u64 = 23;
 
-/// Why a process does not report.
+/// The reason why a process does not report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Untraced {
     Unreadable,
@@ -77,26 +78,27 @@ impl Untraced {
     }
 }
 
-/// What a look at a process showed.
+/// The state of a process at the last check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Attachment {
-    /// It reports.
+    /// The process reports.
     Attached,
-    /// It does not report yet, and nothing prevents it.
+    /// The process does not report yet, and nothing prevents it.
     Starting,
-    /// It does not report.
+    /// The process does not report.
     Untraced(Untraced),
-    /// It uses libcuda and does not report.
+    /// The process uses libcuda and does not report.
     UsesCuda(Untraced),
 }
 
-/// When a process started, and where its stack begins: another program in the same process has another stack.
+/// The start time of a process, and the start address of its stack: another program in the same process has another
+/// stack.
 type ProgramIdentity = (u64, u64);
 
-/// What is known of a process that /proc hides.
+/// The identity of a process that /proc hides.
 const HIDDEN: ProgramIdentity = (0, 0);
 
-/// A process, and its name.
+/// A process, with its identity and name.
 type NamedProcess = (u32, ProgramIdentity, String);
 
 struct Descendant {
@@ -104,52 +106,52 @@ struct Descendant {
     since_ns: u64,
     attachment: Attachment,
     has_libcuda: bool,
-    /// Whether it was starting or ending when an unknown process opened libcuda.
+    /// `true` if it was starting or ending when an unknown process opened libcuda.
     is_doubted: bool,
     /// See [`ProcessStatus::waited_faults`].
     waited_faults: u64,
-    /// Its program at the last look.
+    /// Its program at the last check.
     command: String,
 }
 
-/// A look at all processes.
+/// A scan of all processes.
 struct ProcessScan {
     began_ns: u64,
     opened: Opened,
-    /// The processes that ran at the last look and are not found yet.
+    /// The processes that ran at the last scan and are not found yet.
     before: BTreeMap<u32, Descendant>,
-    /// The processes that had ended at the last look.
+    /// The processes that had ended at the last scan.
     ended_before: BTreeSet<(u32, ProgramIdentity)>,
     /// The processes that have ended since.
     ended: Vec<NamedProcess>,
     /// The processes that have waited for a child since.
     waited: Vec<NamedProcess>,
-    /// Whether it is known who opened libcuda.
+    /// `true` if the process that opened libcuda is known.
     is_explained: bool,
 }
 
 pub(super) struct Descendants {
     watch: DriverWatch,
-    /// The end of the path that a process maps that reports.
+    /// The end of the path of the file that every reporting process maps.
     shared_file: String,
-    /// What the environment of a process has in which the hook will be loaded.
+    /// Texts in the environment of a process that will load the hook.
     variables: Vec<String>,
     /// The path of the trace's own libcuda.
     forwarding: String,
     preload: bool,
     mount_namespace: Option<PathBuf>,
     running: BTreeMap<u32, Descendant>,
-    /// The processes that had ended at the last look, and that nobody had waited for.
+    /// The processes that had ended at the last scan, and that no parent had waited for.
     ended: BTreeSet<(u32, ProgramIdentity)>,
     /// The programs that sent a message, by PID.
     heard: BTreeMap<u32, ProgramIdentity>,
-    /// Whether one of them sent its first message since the last look.
+    /// `true` if one of them sent its first message since the last scan.
     has_news: bool,
-    /// How often such a program had loaded libcuda at the last look.
+    /// The number of times that such a program had loaded libcuda at the last scan.
     loads: Option<u64>,
     /// Processes that may have used CUDA unseen, each with the sentence about it.
     unseen: BTreeMap<(u32, ProgramIdentity), String>,
-    /// What is not seen besides, in sentences: of processes that report, and of all.
+    /// Sentences that describe other gaps: in processes that report, and in all processes.
     limits: BTreeSet<String>,
     /// [`MOST_PROCESSES`], or fewer in a test.
     most_processes: usize,
@@ -188,7 +190,7 @@ impl Descendants {
         }
     }
 
-    /// Records that a process sent a message: what its program does is seen.
+    /// Records that a process sent a message, so that its program is traced.
     pub(super) fn note_message(&mut self, pid: u32) {
         let Some(status) = ProcessStatus::read(pid) else {
             return;
@@ -200,7 +202,7 @@ impl Descendants {
         }
     }
 
-    /// Readable when processes have to be looked at before [`Descendants::wait_ns`] is over.
+    /// Returns a descriptor that is readable when a scan is due before [`Descendants::wait_ns`] is over.
     pub(super) fn urgent_fd(&self) -> Option<std::os::fd::BorrowedFd<'_>> {
         if clock::now_ns() < self.next_urgent_ns {
             return None;
@@ -208,12 +210,12 @@ impl Descendants {
         self.watch.fd()
     }
 
-    /// How long to wait until processes have to be looked at.
+    /// Returns the time until the next scan is due.
     pub(super) fn wait_ns(&self, now_ns: u64) -> u64 {
         self.next_ns.saturating_sub(now_ns)
     }
 
-    /// Whether it is time to look at all processes.
+    /// Returns `true` if a scan of all processes is due.
     pub(super) fn is_due(&self) -> bool {
         let is_urgent = self.urgent_fd().is_some_and(|fd| {
             let mut fds = [PollFd::from_borrowed_fd(fd, PollFlags::IN)];
@@ -222,12 +224,13 @@ impl Descendants {
         is_urgent || clock::now_ns() >= self.next_ns
     }
 
-    /// The processes that ran at the last look.
+    /// Returns the processes that ran at the last scan.
     pub(super) fn running_pids(&self) -> impl Iterator<Item = u32> {
         self.running.keys().copied()
     }
 
-    /// Whether a process had ended at the last look: nothing of it is missed if somebody waits for it now.
+    /// Returns `true` if a process had ended at the last scan. Nothing of such a process is missed if its parent waits
+    /// for it now.
     pub(super) fn has_ended(&self, pid: u32) -> bool {
         self.ended
             .range((pid, HIDDEN)..)
@@ -235,7 +238,8 @@ impl Descendants {
             .is_some_and(|(ended, _)| *ended == pid)
     }
 
-    /// What may have been missed, in words. `ended_why` is why processes that still run are not waited for.
+    /// Returns sentences that describe what may have been missed. `ended_why` is the reason why the tracer does not
+    /// wait for processes that still run.
     pub(super) fn not_seen(&self, ended_why: &str) -> Vec<String> {
         let named = self
             .running
@@ -258,8 +262,8 @@ impl Descendants {
         all
     }
 
-    /// Looks at all processes of the program. `roots` are the children of the tracer that belong to it;
-    /// `loads` is how often one that reports has loaded libcuda.
+    /// Checks all processes of the program. `roots` are the children of the tracer that belong to it; `loads` is the
+    /// number of times that a reporting process has loaded libcuda.
     pub(super) fn scan_processes(&mut self, roots: &[u32], loads: Option<u64>) {
         let mut scan = ProcessScan {
             began_ns: clock::now_ns(),
@@ -302,7 +306,7 @@ impl Descendants {
         self.next_urgent_ns = now_ns + URGENT_SHARE * took_ns;
     }
 
-    /// Looks at one process, which runs or has ended and was not waited for.
+    /// Checks one process, which runs, or has ended and was not waited for.
     fn scan_process(&mut self, pid: u32, status: ProcessStatus, scan: &mut ProcessScan) {
         let identity = status.identity;
         let known_faults = match scan.before.get(&pid) {
@@ -339,7 +343,7 @@ impl Descendants {
         self.running.insert(pid, process);
     }
 
-    /// Ends a process that ran at the last look.
+    /// Ends a process that ran at the last scan.
     fn end_process(&mut self, pid: u32, process: Descendant, scan: &mut ProcessScan) {
         self.note_end(pid, &process, scan.opened);
         scan.ended.push((pid, process.identity, process.command));
@@ -362,7 +366,7 @@ impl Descendants {
 
     fn look_again(&mut self, pid: u32, process: Descendant, opened: Opened) -> Descendant {
         match process.attachment {
-            // One that only had the file open may load it now.
+            // A process that only had the file open may load it now.
             Attachment::UsesCuda(_) if process.has_libcuda => process,
             // Its opening libcuda explains that libcuda was opened.
             Attachment::Attached if !opened.libcuda || process.has_libcuda => process,
@@ -382,30 +386,31 @@ impl Descendants {
                 if error.kind() == ErrorKind::PermissionDenied || process.identity == HIDDEN =>
             {
                 process.command = command_of(pid);
-                process.attachment = if self.is_heard(pid, process.identity) {
+                process.attachment = if self.has_sent_message(pid, process.identity) {
                     Attachment::Attached
                 } else {
                     Attachment::Untraced(Untraced::Unreadable)
                 };
             }
-            // It is about to end.
+            // The process is about to end.
             _ => {}
         }
         process
     }
 
-    /// Whether a program sent a message.
-    fn is_heard(&self, pid: u32, identity: ProgramIdentity) -> bool {
+    /// Returns `true` if a program sent a message.
+    fn has_sent_message(&self, pid: u32, identity: ProgramIdentity) -> bool {
         self.heard.get(&pid) == Some(&identity)
     }
 
-    /// Updates by its memory map whether a process reports, and whether it uses libcuda.
+    /// Updates from its memory map whether a process reports, and whether it uses libcuda.
     fn update_attachment(&self, pid: u32, process: &mut Descendant, maps: &str) {
         let has_forwarding = maps.contains(&self.forwarding);
         let has_other = has_code(maps, "/libcuda.so") || maps.contains(SIMULATED);
         process.has_libcuda = has_forwarding || has_other;
-        // It opens libcuda by name, or the driver calls the hook in it, or the hook says so at its end.
-        if self.is_heard(pid, process.identity) || maps.contains(&self.shared_file) {
+        // The process opens libcuda by name, or the driver calls the hook in it, or the hook reports this at the
+        // process's end.
+        if self.has_sent_message(pid, process.identity) || maps.contains(&self.shared_file) {
             process.attachment = Attachment::Attached;
             return;
         }
@@ -420,7 +425,7 @@ impl Descendants {
         };
     }
 
-    /// Records what is not seen of a process.
+    /// Records the gaps that a process causes in the trace.
     fn note_attachment(&mut self, pid: u32, process: &Descendant) {
         let command = &process.command;
         match process.attachment {
@@ -444,7 +449,7 @@ impl Descendants {
         }
     }
 
-    /// What prevents a process from reporting; `None` if nothing does.
+    /// Returns the reason why a process cannot report; `None` if nothing prevents it.
     fn untraced_reason(&self, pid: u32, identity: ProgramIdentity) -> Option<Untraced> {
         let root = fs::read_link(format!("/proc/{pid}/root"));
         let namespace = fs::read_link(format!("/proc/{pid}/ns/mnt"));
@@ -488,9 +493,10 @@ impl Descendants {
         })
     }
 
-    /// Records the end of a program that did not report. It used no CUDA if libcuda was not opened since the last look.
+    /// Records the end of a program that did not report. It used no CUDA if libcuda was not opened since the last
+    /// check.
     fn note_end(&mut self, pid: u32, process: &Descendant, opened: Opened) {
-        let is_unheard = !self.is_heard(pid, process.identity);
+        let is_unheard = !self.has_sent_message(pid, process.identity);
         if process.attachment == Attachment::Starting && process.is_doubted && is_unheard {
             let process_words = named_process(pid, &process.command);
             self.unseen.insert(
@@ -516,8 +522,7 @@ impl Descendants {
         }
     }
 
-    /// Records that libcuda was opened by a process that is not known: one that has ended, or a child of one that does not
-    /// report.
+    /// Records that an unknown process opened libcuda: one that has ended, or a child of one that does not report.
     fn note_unexplained(&mut self, ended: Vec<NamedProcess>, waited: Vec<NamedProcess>) {
         let named = self.unseen.len();
         for (pid, process) in &mut self.running {
@@ -533,11 +538,11 @@ impl Descendants {
         }
         for (pid, identity, command) in ended {
             // A process that has ended has no stack any more.
-            let is_heard = self
+            let has_sent_message = self
                 .heard
                 .get(&pid)
                 .is_some_and(|heard| *heard == identity || (heard.0, 0) == identity);
-            if !is_heard {
+            if !has_sent_message {
                 let process = named_process(pid, &command);
                 let sentence = format!(
                     "{process} ended just after libcuda was opened, before it could be looked at"
@@ -557,19 +562,19 @@ impl Descendants {
     }
 }
 
-/// What the kernel says of a process.
+/// The state of a process in the kernel.
 struct ProcessStatus {
     identity: ProgramIdentity,
     name: String,
     is_zombie: bool,
     threads: u64,
-    /// The page faults of the children that it has waited for, and of theirs. Each child has some, so this rises with
-    /// each, however short it ran.
+    /// The page faults of its waited-for children, and of their children. Each child has some, so the number rises with
+    /// each, even with the shortest.
     waited_faults: u64,
 }
 
 impl ProcessStatus {
-    /// `None` if the process has ended and was waited for.
+    /// Returns `None` if the process has ended and was waited for.
     fn read(pid: u32) -> Option<ProcessStatus> {
         let Some(fields) = supervisor::process_stat(pid) else {
             // /proc may hide the processes of other users.
@@ -598,7 +603,7 @@ impl ProcessStatus {
         })
     }
 
-    /// Whether the process runs. Its first thread may have ended before the others.
+    /// Returns `true` if the process runs. Its first thread may have ended before the others.
     fn is_running(&self, pid: u32) -> bool {
         !self.is_zombie || (self.threads > 1 && threads_of(pid).len() > 1)
     }
@@ -621,7 +626,7 @@ fn threads_of(pid: u32) -> Vec<String> {
         .collect()
 }
 
-/// The memory map of a process; empty if it is about to end.
+/// Returns the memory map of a process; empty if it is about to end.
 fn maps_of(pid: u32) -> std::io::Result<String> {
     let maps = read(&format!("/proc/{pid}/maps"), MOST_MAPS)?;
     if !maps.is_empty() {
@@ -637,7 +642,7 @@ fn maps_of(pid: u32) -> std::io::Result<String> {
     Ok(String::new())
 }
 
-/// Whether a process runs the program of this identity, with its stack set up.
+/// Returns `true` if a process runs the program of this identity, with its stack set up.
 fn has_started(pid: u32, identity: ProgramIdentity) -> bool {
     // Some kernels show no stack of any process.
     let shows_stacks =
@@ -650,7 +655,7 @@ fn has_started(pid: u32, identity: ProgramIdentity) -> bool {
         && maps_of(pid).is_ok_and(|maps| !maps.is_empty())
 }
 
-/// Whether a memory map has code of a file, and not only its data.
+/// Returns `true` if a memory map has code of a file, and not only its data.
 fn has_code(maps: &str, file: &str) -> bool {
     maps.lines().any(|line| {
         line.contains(file)
@@ -661,7 +666,7 @@ fn has_code(maps: &str, file: &str) -> bool {
     })
 }
 
-/// Whether a process is about to load libcuda, or reads its file.
+/// Returns `true` if a process is about to load libcuda, or reads its file.
 fn has_open_libcuda(pid: u32) -> bool {
     let Ok(files) = fs::read_dir(format!("/proc/{pid}/fd")) else {
         return false;
@@ -676,7 +681,7 @@ fn has_open_libcuda(pid: u32) -> bool {
     false
 }
 
-/// A value of the kernel's auxiliary vector.
+/// Returns a value of the kernel's auxiliary vector.
 fn auxiliary_value(vector: &[u8], key: u64) -> Option<u64> {
     for pair in vector.as_chunks::<16>().0 {
         let (found, value) = pair.split_at(8);
@@ -687,7 +692,7 @@ fn auxiliary_value(vector: &[u8], key: u64) -> Option<u64> {
     None
 }
 
-/// A process in a sentence. Not every kernel knows the name of one that has ended.
+/// Returns a process's name for a sentence. Not every kernel reports the name of one that has ended.
 fn named_process(pid: u32, command: &str) -> String {
     if command.is_empty() {
         format!("process {pid}")
@@ -696,7 +701,7 @@ fn named_process(pid: u32, command: &str) -> String {
     }
 }
 
-/// Whether a process is a tracer of this program, such as the plugin for pytest starts in its tests.
+/// Returns `true` if a process is a tracer of this program, such as the plugin for pytest starts in its tests.
 fn is_tracer(pid: u32) -> bool {
     file_name(&program_of(pid)) == OWN_NAME
         && arguments_of(pid)
@@ -704,12 +709,12 @@ fn is_tracer(pid: u32) -> bool {
             .is_some_and(|command| command == "trace" || command == role::TRACER)
 }
 
-/// The program of a process, and the script of its Python. Its other arguments may be secret.
+/// Returns the program of a process, and the script of its Python. Its other arguments may be secret.
 fn command_of(pid: u32) -> String {
     crate::command_name(&program_of(pid), &arguments_of(pid), false)
 }
 
-/// These processes and all that descend from them, but not many more than `most`, and whether these are all.
+/// Returns these processes and their descendants, but not many more than `most`, and `true` if the list is complete.
 fn processes_below(roots: &[u32], most: usize) -> (Vec<u32>, bool) {
     let mut all = roots.to_vec();
     let mut at = 0;
@@ -757,21 +762,21 @@ mod tests {
     #[test]
     fn a_process_that_is_about_to_end_while_libcuda_is_opened_is_named() {
         let place = TraceFolder::create().unwrap();
-        for (is_opened, is_heard, is_named) in [
+        for (is_opened, has_sent_message, is_named) in [
             (true, false, true),
             (true, true, false),
             (false, false, false),
         ] {
             let mut descendants = Descendants::new(&place, None, false);
             let identity = (1, 1);
-            // Nothing can be read of a PID beyond the largest.
+            // A PID beyond the largest has no files to read.
             let pid = u32::MAX;
             let ending = descendants.look_first(pid, identity, 0);
             descendants.running.insert(pid, ending);
             if is_opened {
                 descendants.note_unexplained(Vec::new(), Vec::new());
             }
-            if is_heard {
+            if has_sent_message {
                 descendants.heard.insert(pid, identity);
             }
             let ended = descendants.running.remove(&pid).unwrap();

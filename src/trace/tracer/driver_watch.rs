@@ -1,6 +1,6 @@
-//! Notices that some process opens libcuda, or the device file that libcuda and NVML open.
+//! A watch that reports when a process opens libcuda, or the device file that libcuda and NVML open.
 //!
-//! The kernel says that a file was opened, in any mount namespace, and not by whom.
+//! The kernel reports that a file was opened, in any mount namespace, but does not identify the process.
 
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
 
-/// Folders in which the loader may find a libcuda that is not the first one.
+/// Folders where the loader may find a second libcuda.
 const FOLDERS: [&str; 8] = [
     "/usr/lib/x86_64-linux-gnu",
     "/usr/lib/aarch64-linux-gnu",
@@ -22,24 +22,24 @@ const FOLDERS: [&str; 8] = [
 /// Opened by `cuInit` and by `nvmlInit` (driver 580.159.04).
 const DEVICE: &str = "/dev/nvidia-uvm";
 
-/// What was opened since the last look.
+/// The files that were opened since the last check.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Opened {
     pub(super) libcuda: bool,
-    /// libcuda or [`DEVICE`]: no process uses CUDA without one of them, whatever its root folder. True if the device
-    /// file is not watched.
+    /// `true` if libcuda or [`DEVICE`] was opened: no process uses CUDA without one of them, whatever its root folder.
+    /// Also `true` if the device file is not watched.
     pub(super) any: bool,
 }
 
 pub(super) struct DriverWatch {
-    /// `None` if the kernel refused it: then every moment may be one in which libcuda was opened.
+    /// `None` if the kernel denied it. Then libcuda may have been opened at any moment.
     inotify: Option<OwnedFd>,
-    /// The number of the watch on [`DEVICE`]; `None` if it is not there.
+    /// The number of the watch on [`DEVICE`]; `None` if the file does not exist.
     device: Option<i32>,
 }
 
 impl DriverWatch {
-    /// Watches a libcuda, and the others that are installed.
+    /// Watches a libcuda, and the other installed ones.
     pub(super) fn start(libcuda: Option<&Path>) -> DriverWatch {
         let Ok(inotify) = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK) else {
             return DriverWatch {
@@ -63,7 +63,7 @@ impl DriverWatch {
         }
     }
 
-    /// What was opened since the last call. All of it if that is not known.
+    /// Returns the files that were opened since the last call; all files if that is not known.
     pub(super) fn take_opened(&self) -> Opened {
         let Some(inotify) = &self.inotify else {
             return Opened {
@@ -84,13 +84,13 @@ impl DriverWatch {
         opened
     }
 
-    /// Readable when a file was opened.
+    /// Returns a descriptor that is readable when a file was opened.
     pub(super) fn fd(&self) -> Option<BorrowedFd<'_>> {
         self.inotify.as_ref().map(OwnedFd::as_fd)
     }
 }
 
-/// The number of a watch on the opens of a file; `None` if it is not there.
+/// Returns the number of a watch on the opens of a file; `None` if the file does not exist.
 fn watch_opens(inotify: &OwnedFd, path: &Path) -> Option<i32> {
     inotify::add_watch(inotify, path, WatchFlags::OPEN).ok()
 }

@@ -11,7 +11,7 @@ use cuda_pitfalls_core::clock;
 use cuda_pitfalls_core::report::SchemaId;
 use cuda_pitfalls_core::verdict::Provenance;
 
-/// A file by which the driver is told of another hook.
+/// A file that gives the driver the path of another hook.
 const OTHER_HOOK: &str = "/dev/shm/cuda_injection_path_shm";
 const RETURNED: &str = "these calls were not passed on, and returned what was asked for";
 const NO_LIBCUDA: &str = "no libcuda was found (`cuda-pitfalls doctor` says why): calls of one that the program finds \
@@ -62,7 +62,7 @@ impl Tracer {
         })));
     }
 
-    /// What this trace cannot see, in words.
+    /// Returns sentences that describe what this trace cannot see.
     fn unseen_limits(&mut self, options: &TraceOptions) -> Vec<String> {
         let mut all = Vec::new();
         if let Err(why) = &self.sampler.inventory {

@@ -1,5 +1,5 @@
-//! Receiving messages, on a separate thread: a sender that gives up waiting and ends can no longer be identified, and
-//! reading a stack or memory takes time.
+//! Receiving messages on a separate thread, for two reasons: a sender that stops waiting and ends can no longer be
+//! identified, and reading a stack or memory takes time.
 
 use std::collections::VecDeque;
 use std::io::{Read, Write};
@@ -17,21 +17,21 @@ use super::peers::{Peer, Peers};
 use cuda_pitfalls_core::clock;
 use cuda_pitfalls_instrument::supervisor::to_timespec;
 
-/// How many messages may wait to be taken. The others wait in their connections.
+/// The maximum number of messages in the queue. Further ones wait in their connections.
 const MOST_WAITING: usize = 1024;
-/// How many connections may have sent a part of a message.
+/// The maximum number of connections with an incomplete message.
 const MOST_INCOMING: usize = 256;
-/// How many connections are accepted before the existing ones are read.
+/// The maximum number of connections that are accepted before the existing ones are read.
 const MOST_AT_ONCE: usize = 64;
 /// The longest wait of the thread before it checks everything again.
 const TICK_NS: u64 = 100_000_000;
-/// How long the thread goes on after it was told to stop, if messages keep arriving.
+/// The longest time that the thread continues after the request to stop, if messages keep arriving.
 const LAST_NS: u64 = 500_000_000;
 
-/// The most descriptors that this uses.
+/// The maximum number of descriptors of the gate.
 pub(super) const FILES: u64 = (MOST_WAITING + MOST_INCOMING + MOST_AT_ONCE) as u64;
 
-/// Counts of the connections that were refused, or whose messages were lost.
+/// Counts of rejected connections, and of those whose messages were lost.
 #[derive(Default)]
 struct Refusals {
     strangers: AtomicU64,
@@ -78,17 +78,20 @@ impl Gate {
         })
     }
 
-    /// The next message that has arrived; `None` if there is none.
+    /// Returns the next message; `None` if no message has arrived.
     pub(super) fn next(&self) -> Option<Box<Delivery>> {
         self.messages.try_recv().ok()
     }
 
-    /// Admits no more connections. [`Gate::rest`] returns the messages that have arrived.
+    /// Accepts no more connections. [`Gate::rest`] returns the messages that have arrived.
     pub(super) fn stop_accepting(&self) {
         let _ = self.bell.shutdown(Shutdown::Write);
     }
 
-    /// The next message after [`Gate::stop_accepting`]. An error if there are no more, or none arrived before the deadline.
+    /// Returns the next message after [`Gate::stop_accepting`].
+    ///
+    /// # Errors
+    /// Returns an error if no message is left, or none arrived before the deadline.
     pub(super) fn rest(&self, deadline_ns: u64) -> Result<Box<Delivery>, IsLast> {
         let left = deadline_ns.saturating_sub(clock::now_ns());
         if left == 0 {
@@ -119,23 +122,23 @@ impl Gate {
         {}
     }
 
-    /// How many connections did not come from processes of the program.
+    /// Returns the number of connections that did not come from processes of the program.
     pub(super) fn stranger_count(&self) -> u64 {
         self.refused.strangers.load(Ordering::Relaxed)
     }
 
-    /// How many connections may have come from processes of the program that had ended.
+    /// Returns the number of connections that may have come from processes of the program that had ended.
     pub(super) fn ended_count(&self) -> u64 {
         self.refused.gone.load(Ordering::Relaxed)
     }
 
-    /// How many messages of the program's processes could not be read.
+    /// Returns the number of messages from the program's processes that could not be read.
     pub(super) fn unread_count(&self) -> u64 {
         self.refused.unread.load(Ordering::Relaxed)
     }
 }
 
-/// No message: true if there are no more, false if none arrived in time.
+/// The absence of a message: `true` if no more will come, `false` if none arrived in time.
 #[derive(Debug)]
 pub(super) struct IsLast(pub(super) bool);
 
@@ -167,7 +170,7 @@ impl Keeper {
         }
     }
 
-    /// Waits until something has arrived. True if no more connections are to be admitted.
+    /// Waits until something has arrived. Returns `true` if the tracer accepts no more connections.
     fn wait_for_arrival(&self) -> bool {
         let listener = self.listener.as_fd();
         let mut fds = vec![PollFd::new(&self.rope, PollFlags::RDHUP)];
@@ -184,11 +187,11 @@ impl Keeper {
                 .is_some_and(|rope| rope.revents().intersects(PollFlags::RDHUP | PollFlags::HUP))
     }
 
-    /// Accepts connections and identifies their processes. A refused connection is closed, which ends the wait of its
-    /// sender. True if there are no more connections.
+    /// Accepts connections and identifies their processes. A rejected connection is closed, which ends the wait of its
+    /// sender. Returns `true` if no more connections are waiting.
     fn accept_connections(&mut self) -> bool {
         for _ in 0..MOST_AT_ONCE {
-            // The oldest connection has had the most time. Only the program itself can cause so many.
+            // The oldest connection has had the most time. Only the program itself can open this many.
             if self.incoming.len() >= MOST_INCOMING && self.incoming.pop_front().is_some() {
                 self.refused.unread.fetch_add(1, Ordering::Relaxed);
             }
@@ -209,7 +212,7 @@ impl Keeper {
         false
     }
 
-    /// Reads what has arrived. `None` if nobody takes messages any more.
+    /// Reads what has arrived. `None` if the tracer has stopped taking messages.
     fn read(&mut self) -> Option<()> {
         for incoming in std::mem::take(&mut self.incoming) {
             match incoming.read(&mut self.room, clock::now_ns()) {

@@ -1,9 +1,9 @@
 //! A safe folder for those files of a trace whose paths the traced program keeps after the trace: its name can never
 //! belong to another user.
 //!
-//! A process that outlives its trace keeps the paths of the trace's libraries in its environment. Whoever can create
-//! these paths again runs code in its next child. So they are in a folder that only this user can write to, and only
-//! this user or root can rename or remove a folder above it. The folder itself is never removed.
+//! A process that outlives its trace keeps the paths of the trace's libraries in its environment. A user who can create
+//! these paths again runs code in the process's next child. So the files are in a folder that only this user can write
+//! to, and only this user or root can rename or remove a folder above it. The folder itself is never removed.
 
 use std::fmt::Display;
 use std::fs::{self, DirBuilder, Metadata, Permissions};
@@ -18,11 +18,13 @@ use cuda_pitfalls_core::owner::is_anothers;
 
 use cuda_pitfalls_instrument::forwarding::can_run;
 
-/// The folder's name in a parent of this user's or root's.
+/// The folder's name in a parent that belongs to this user or root.
 const NAME: &str = "cuda-pitfalls";
-/// The start of its name in a parent that all users share; a random part follows, which nobody can have taken.
+/// The start of its name in a parent that all users share. A random part follows, so that no other user can have
+/// created it before.
 const SHARED_NAME: &str = "cuda-pitfalls-of-";
-/// Others can open files by name, because a traced program may change its user; they cannot list the folder.
+/// The permissions of the folder. Other users can open files by name, because a traced program may change its user;
+/// they cannot list the folder.
 const MODE: u32 = 0o711;
 
 /// Permission bits.
@@ -30,7 +32,7 @@ const WRITABLE_BY_OTHERS: u32 = 0o022;
 const STICKY: u32 = 0o1000;
 const PASSABLE_BY_ALL: u32 = 0o001;
 
-/// A folder in which the folder of traces may be.
+/// A possible parent of the folder of traces.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Candidate {
     /// A folder of this user or root; created if it is missing.
@@ -39,13 +41,13 @@ enum Candidate {
     Shared(PathBuf),
 }
 
-/// Why the folder of a trace cannot be made, in a sentence.
+/// A sentence that explains why the folder of a trace cannot be created.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub(super) struct PlaceError(pub(super) String);
 
 impl PlaceError {
-    /// The error for a path that the system refused, or whose content others could change.
+    /// Returns the error for a path that the system denied access to, or whose content other users could change.
     pub(super) fn refused(path: &Path, why: impl Display) -> PlaceError {
         PlaceError(format!("{}: {why}", path.display()))
     }
@@ -54,7 +56,7 @@ impl PlaceError {
 /// Tries an action in one suitable folder after another, until it succeeds.
 ///
 /// # Errors
-/// The action failed in all folders; the error has the reason for each.
+/// Returns an error with the reason for each folder if the action failed in all of them.
 pub(super) fn try_folders<T>(
     mut attempt: impl FnMut(&Path) -> Result<T, PlaceError>,
 ) -> Result<T, PlaceError> {
@@ -75,7 +77,7 @@ pub(super) fn try_folders<T>(
     )))
 }
 
-/// The candidates, in the order in which they are tried.
+/// Returns the candidates, in the order of the attempts.
 fn candidate_folders(is_root: bool, variable: impl Fn(&str) -> Option<PathBuf>) -> Vec<Candidate> {
     let [cache, home, runtime, temporary] = ["XDG_CACHE_HOME", "HOME", "XDG_RUNTIME_DIR", "TMPDIR"]
         .map(|name| variable(name).filter(|path| path.is_absolute()));
@@ -94,7 +96,7 @@ fn candidate_folders(is_root: bool, variable: impl Fn(&str) -> Option<PathBuf>) 
     all
 }
 
-/// Opens the folder at this place, and makes it if it does not exist.
+/// Opens the folder at this place, and creates it if it does not exist.
 fn open(place: &Candidate) -> Result<PathBuf, PlaceError> {
     let (Candidate::Own(base) | Candidate::Shared(base)) = place;
     if matches!(place, Candidate::Own(_)) && !base.exists() {
@@ -129,12 +131,12 @@ fn open(place: &Candidate) -> Result<PathBuf, PlaceError> {
     }
     can_run(&base).map_err(|error| PlaceError(error.to_string()))?;
     match place {
-        Candidate::Own(_) => own(&base.join(NAME)),
-        Candidate::Shared(_) => shared(&base),
+        Candidate::Own(_) => open_private_folder(&base.join(NAME)),
+        Candidate::Shared(_) => find_shared_folder(&base),
     }
 }
 
-/// Why others could replace a folder inside this one; `None` if they cannot.
+/// Returns the reason why other users could replace a folder inside this one; `None` if they cannot.
 fn unsafe_ancestor(data: &Metadata) -> Option<&'static str> {
     if !data.is_dir() {
         return Some("not a directory");
@@ -147,13 +149,13 @@ fn unsafe_ancestor(data: &Metadata) -> Option<&'static str> {
     is_open.then_some("others can write to it")
 }
 
-/// Whether only this user owns and can write to a folder.
+/// Returns `true` if this user owns a folder and no other user can write to it.
 fn is_own(data: &Metadata) -> bool {
     data.is_dir() && data.uid() == geteuid().as_raw() && data.mode() & WRITABLE_BY_OTHERS == 0
 }
 
-/// Makes the folder at this path, or uses the existing one if it belongs to this user.
-fn own(path: &Path) -> Result<PathBuf, PlaceError> {
+/// Creates the folder at this path, or uses the existing one if it belongs to this user.
+fn open_private_folder(path: &Path) -> Result<PathBuf, PlaceError> {
     match DirBuilder::new().mode(0o700).create(path) {
         Ok(()) => {}
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
@@ -170,25 +172,29 @@ fn own(path: &Path) -> Result<PathBuf, PlaceError> {
     Ok(path.to_path_buf())
 }
 
-/// Finds this user's folder in one that all users share, or makes one. Folders of others are ignored.
-fn shared(base: &Path) -> Result<PathBuf, PlaceError> {
+/// Returns this user's folder in one that all users share, and creates it if it does not exist. Folders of other users
+/// are ignored.
+fn find_shared_folder(base: &Path) -> Result<PathBuf, PlaceError> {
     let prefix = format!("{SHARED_NAME}{}-", geteuid().as_raw());
     let entries = fs::read_dir(base).into_iter().flatten().flatten();
     let named = entries.filter(|entry| entry.file_name().as_bytes().starts_with(prefix.as_bytes()));
     let mut known: Vec<PathBuf> = named.map(|entry| entry.path()).collect();
     known.sort();
-    if let Some(found) = known.into_iter().find_map(|path| own_if_there(&path)) {
+    if let Some(found) = known
+        .into_iter()
+        .find_map(|path| existing_private_folder(&path))
+    {
         return Ok(found);
     }
     let made = tempfile::Builder::new().prefix(&prefix).tempdir_in(base);
     let made = made
         .map_err(|error| PlaceError::refused(base, error))?
         .keep();
-    own(&made)
+    open_private_folder(&made)
 }
 
-fn own_if_there(path: &Path) -> Option<PathBuf> {
-    is_own(&fs::symlink_metadata(path).ok()?).then(|| own(path).ok())?
+fn existing_private_folder(path: &Path) -> Option<PathBuf> {
+    is_own(&fs::symlink_metadata(path).ok()?).then(|| open_private_folder(path).ok())?
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The last lines of a trace: messages that arrived before the program ended, and what was not seen.
+//! The last lines of a trace: messages that arrived before the program ended, and the list of gaps.
 
 use std::collections::BTreeSet;
 
@@ -14,20 +14,20 @@ use cuda_pitfalls_core::text::escape::visible;
 use cuda_pitfalls_core::text::units;
 use cuda_pitfalls_instrument::supervisor;
 
-/// Memory that rises by at least this much, in bytes, on a GPU without a known context is reported.
+/// The minimum rise of memory, in bytes, that is reported on a GPU without a known context.
 const UNEXPLAINED_BYTES: u64 = 64 << 20;
-/// How long messages are still taken after the program's end.
+/// The longest time that messages are still taken after the program's end.
 const LAST_NS: u64 = 3_000_000_000;
-/// The most that is kept of the stderr of a program that failed: lines, and bytes.
+/// The maximum number of lines that are kept of a failed program's stderr; the next constant limits the bytes.
 const MOST_LINES: usize = 100;
 pub(super) const MOST_BYTES: usize = 16 << 10;
-/// From this many refused connections on, messages of the program's own processes may be missing.
+/// The number of rejected connections from which on messages of the program's own processes may be missing.
 const MOST_STRANGERS: u64 = 1_000;
 
 impl Tracer {
-    /// Takes the messages that arrived before the program ended, and reports what could not be taken. False if a message
+    /// Takes the messages that arrived before the program ended, and reports lost ones. Returns `false` if a message
     /// was lost.
-    fn hear_the_last(&mut self) -> bool {
+    fn take_last_messages(&mut self) -> bool {
         let deadline_ns = clock::now_ns() + LAST_NS;
         self.gate.stop_accepting();
         let IsLast(is_last) = loop {
@@ -68,7 +68,7 @@ impl Tracer {
         }
         let unreported = self.place.unreported_processes();
         match &unreported {
-            Some(unreported) => self.say_unreported(unreported),
+            Some(unreported) => self.note_unreported(unreported),
             None => self
                 .processes
                 .add_unseen("whether every process told what happened is not known".into()),
@@ -79,7 +79,7 @@ impl Tracer {
             && unreported.is_some_and(|unreported| unreported.count == 0)
     }
 
-    fn say_unreported(&mut self, unreported: &UnreportedProcesses) {
+    fn note_unreported(&mut self, unreported: &UnreportedProcesses) {
         for pid in &unreported.other_libcuda {
             self.processes.add_unseen(format!(
                 "process {pid} opened libcuda by another way than by name and changed CUDA_INJECTION64_PATH: whether it \
@@ -102,13 +102,13 @@ impl Tracer {
         }
     }
 
-    /// Writes the last lines. `ended_why` is why processes that still run are not waited for.
+    /// Writes the last lines. `ended_why` is the reason why the tracer does not wait for processes that still run.
     pub(super) fn write_last_lines(&mut self, ended: &Ended, ended_why: &str) {
         let t_ns = clock::now_ns();
-        let heard_all = self.hear_the_last();
+        let heard_all = self.take_last_messages();
         self.descendants
             .scan_processes(&self.root_pids(), self.place.libcuda_loads());
-        // Of processes that go on.
+        // The ledgers of processes that still run.
         self.read_ledgers(false);
         self.write_readings();
         self.read_memory(0);
@@ -163,7 +163,8 @@ impl Tracer {
     }
 }
 
-/// The last lines of a text of which only the end was kept. Of a line that was drawn again and again the last is kept.
+/// Returns the last lines of a text whose beginning may be cut off. For a line that was redrawn, only the last version
+/// is kept.
 fn last_lines(written: &[u8]) -> Vec<String> {
     let text = String::from_utf8_lossy(written);
     let whole = match text.split_once('\n') {

@@ -1,7 +1,8 @@
-//! Whose the memory of the GPUs is (`--memory`): reads what NVML charges to each process and what the process notes on
-//! its page, and writes what has changed.
+//! GPU memory by owner (`--memory`): reads the memory that NVML reports for each process and the process's own records
+//! on its page, and writes the changes.
 //!
-//! What a program says may be wrong. Nothing of it is used but for sums, and what nobody explains stays unattributed.
+//! A traced program may write wrong records. They are used only for sums, and memory that no record explains remains
+//! unattributed.
 
 mod account;
 pub(super) mod page;
@@ -27,17 +28,18 @@ use cuda_pitfalls_instrument::supervisor::{self, is_alive};
 use page::SharedPage;
 use process::{HolderNumbers, MemoryTaker, ProcessLedger, ends_context};
 
-/// How often NVML is read again where a process allocated meanwhile: its page and NVML would be of two moments.
+/// The maximum number of NVML readings while a process allocates: its page and NVML would otherwise describe two
+/// moments.
 const MOST_TRIES: usize = 4;
 
-/// The program of the server of MPS, in which its clients' work is done.
+/// The program of the MPS server, which does the work of its clients.
 const MPS_SERVER: &str = "nvidia-cuda-mps-server";
 
-/// `PF_EXITING` of the kernel: the process gives back what it has.
+/// The kernel's `PF_EXITING`: the process is ending and releases its resources.
 const EXITING: u64 = 0x4;
 
-/// The memory in use on each GPU, and what NVML charges to one process there, in NVML order. Without charges it was not
-/// read.
+/// The memory in use on each GPU, and the memory that NVML reports for one process there, in NVML order. If the second
+/// list is empty, it was not read.
 type MemoryNow = (Vec<Option<u64>>, Vec<u64>);
 
 /// The ledgers of the processes of a trace.
@@ -46,16 +48,16 @@ pub(super) struct Ledgers {
     is_on: bool,
     processes: BTreeMap<u32, ProcessLedger>,
     numbers: HolderNumbers,
-    /// How many pages may be kept open.
+    /// The maximum number of open pages.
     most_pages: usize,
-    /// Whether NVML knows processes by the PIDs that the tracer knows.
+    /// `true` if NVML knows processes by the PIDs that the tracer knows.
     is_listed: bool,
     tick_ns: u64,
-    /// 1 while a thread waits that tells of what it takes or gives back.
+    /// 1 while a thread that reports an allocation or a release waits; else 0.
     telling: u64,
-    /// Processes that have ended and had not told whose their memory is.
+    /// The number of processes that have ended without opening a page.
     untold: u64,
-    /// Processes without a ledger: their programs, and the most that NVML charged to each on each GPU.
+    /// Processes without a ledger: their programs, and the maximum that NVML reported for each on each GPU.
     without: BTreeMap<u32, (String, BTreeMap<usize, u64>)>,
 }
 
@@ -74,7 +76,7 @@ impl Ledgers {
             .or_insert_with(|| ProcessLedger::new(pid))
     }
 
-    /// What changes on each page whenever something is allocated or freed.
+    /// Returns a mark of each page, which changes whenever something is allocated or freed.
     fn page_marks(&self) -> Vec<Option<Vec<u8>>> {
         self.processes
             .values()
@@ -82,7 +84,7 @@ impl Ledgers {
             .collect()
     }
 
-    /// Notes what NVML charges on a GPU to a process that has no ledger.
+    /// Notes the memory that NVML reports on a GPU for a process without a ledger.
     fn note_without(&mut self, pid: u32, gpu: usize, bytes: u64) {
         if bytes > 0
             && !self
@@ -99,8 +101,8 @@ impl Ledgers {
         }
     }
 
-    /// What is to be said of each process without a ledger that NVML charged.
-    fn say_without(&mut self) -> Vec<String> {
+    /// Returns a sentence for each process that has no ledger although NVML reported memory for it.
+    fn describe_without_ledger(&mut self) -> Vec<String> {
         let mut all = Vec::new();
         for (pid, (program, charged)) in std::mem::take(&mut self.without) {
             let charges: Vec<String> = charged
@@ -131,8 +133,8 @@ impl Ledgers {
 }
 
 impl Tracer {
-    /// What NVML charges to a process on each GPU; 0 where it does not list it. Nothing was read where a list is missing
-    /// on a machine that has them.
+    /// Returns the memory that NVML reports for a process on each GPU; 0 where it does not list the process. Returns an
+    /// empty list, for no reading, if a list of processes is missing on a machine that has them.
     pub(super) fn own_bytes(&self, gpus: &[Reading], pid: u32) -> Vec<u64> {
         if self.ledgers.is_listed
             && gpus
@@ -159,8 +161,8 @@ impl Tracer {
             .and_then(ProcessLedger::page_mark)
     }
 
-    /// Reads memory while no thread of a process allocates or frees, if there is such a moment: what NVML charges and what
-    /// the page says are of one moment then.
+    /// Reads memory while no thread of a process allocates or frees, if possible. Then NVML's figures and the page
+    /// describe the same moment.
     pub(super) fn read_settled(&mut self, pid: u32) -> (Vec<Option<u64>>, Vec<u64>) {
         let (mut tries, mut is_settled, mut read) = (0, false, (Vec::new(), Vec::new()));
         while !is_settled && tries < MOST_TRIES {
@@ -195,7 +197,8 @@ impl Tracer {
         }
     }
 
-    /// How much was attributed on each GPU of a process at its last reading, and how much graphs had of that.
+    /// Returns the memory that was attributed on each GPU of a process at its last reading, and the part reserved by
+    /// graphs.
     pub(super) fn attributed_bytes(&mut self, pid: u32) -> BTreeMap<String, (u64, u64)> {
         if self.ledgers.is_on {
             self.ledgers.process(pid).attributed_by_gpu()
@@ -214,7 +217,8 @@ impl Tracer {
         }
     }
 
-    /// Takes what was read now of a process. False if nothing was: the thread that waited for it has moved on.
+    /// Stores the current reading of a process. Returns `false` if nothing was read, because the waiting thread has
+    /// moved on.
     fn take_current_charge(&mut self, pid: u32, (used, own): &MemoryNow) -> bool {
         if !self.ledgers.is_on || (own.is_empty() && !self.gpus.is_empty()) {
             return false;
@@ -248,7 +252,7 @@ impl Tracer {
         true
     }
 
-    /// Notes what there is before a call, as NVML charges it.
+    /// Notes the memory before a call, as reported by NVML.
     pub(super) fn begin_call(&mut self, pid: u32, own: &[u64]) {
         if self.ledgers.is_on && !own.is_empty() {
             let charged = self
@@ -260,7 +264,7 @@ impl Tracer {
         }
     }
 
-    /// What a call took in the driver, on each GPU.
+    /// Returns the driver-internal memory that a call allocated on each GPU.
     pub(super) fn driver_growth(
         &mut self,
         (pid, call): (u32, &str),
@@ -285,13 +289,13 @@ impl Tracer {
                 .copied()
                 .unwrap_or_default();
             let growth = account::unexplained_growth(charge, (before, account.attributed_bytes()))?;
-            let growth = account.taken_by(call, growth);
+            let growth = account.share_of_call(call, growth);
             Some((gpu.uuid.clone(), growth)).filter(|(_, growth)| *growth != 0)
         });
         all.collect()
     }
 
-    /// Charges a call that has ended with what it took on each GPU, and writes what has changed.
+    /// Assigns to an ended call the memory that it allocated on each GPU, and writes the changes.
     pub(super) fn charge_call(&mut self, pid: u32, grown: &[(String, i64)], taker: &MemoryTaker) {
         let Ledgers {
             processes, numbers, ..
@@ -322,8 +326,9 @@ impl Tracer {
         }
     }
 
-    /// Ends the calls that were under way at the same time, once none of them is: whatever each was charged with, all
-    /// together took what the process holds more than before the first of them. True if that changed a row.
+    /// Closes the group of calls that ran at the same time, once all have ended. Regardless of the memory assigned to
+    /// each, together they allocated the growth of the process since before the first of them. Returns `true` if that
+    /// changed a row.
     pub(super) fn close_group(&mut self, pid: u32) -> bool {
         let is_under_way = self
             .pending
@@ -344,7 +349,7 @@ impl Tracer {
         }
     }
 
-    /// Ends the bracket around a call without an event. Its stack is read only where it took memory.
+    /// Ends the bracket around a call without an event. Its stack is read only if it allocated memory.
     pub(super) fn end_call(
         &mut self,
         number: u64,
@@ -382,7 +387,7 @@ impl Tracer {
         self.charge_call(pid, &grown, &taker);
     }
 
-    /// Names the caller that has a row of the page.
+    /// Sets the caller of a row of the page.
     pub(super) fn name_holder(
         &mut self,
         pid: u32,
@@ -409,7 +414,7 @@ impl Tracer {
         }
     }
 
-    /// Follows the contexts of a process: what the driver took for them goes with them.
+    /// Follows the contexts of a process: the driver-internal memory of a context ends with it.
     pub(super) fn follow_context(&mut self, event: &TraceEvent, waiting: &UnixStream) {
         let EventKind::Context {
             change,
@@ -440,7 +445,7 @@ impl Tracer {
         }
     }
 
-    /// Reads a process that holds more than ever, or that is about to end.
+    /// Reads a process that holds more than ever before, or that is about to end.
     pub(super) fn read_told(
         &mut self,
         pid: u32,
@@ -464,14 +469,14 @@ impl Tracer {
         self.write_ledger(pid, why, &gpus);
     }
 
-    /// Notes that a process has initialised the driver.
+    /// Notes that a process has initialized the driver.
     pub(super) fn expect_ledger(&mut self, pid: u32) {
         if self.ledgers.is_on {
             self.ledgers.process(pid).is_ready = true;
         }
     }
 
-    /// Reads every process that runs, and writes what has changed.
+    /// Reads every running process, and writes the changes.
     pub(super) fn tick_ledgers(&mut self) {
         let now_ns = clock::now_ns();
         if now_ns.saturating_sub(self.ledgers.tick_ns) >= TICK_NS {
@@ -482,7 +487,7 @@ impl Tracer {
         }
     }
 
-    /// Takes what is read now of every process that runs. Which these are.
+    /// Reads every running process. Returns their PIDs.
     pub(super) fn read_ledgers(&mut self, changes: bool) -> Vec<u32> {
         // The last reading of a process that ends is that before its end: by now it may have given back a part.
         let running: Vec<u32> = self
@@ -538,17 +543,17 @@ impl Tracer {
         read.collect()
     }
 
-    /// Another program runs in a process.
+    /// Resets the ledger of a process that runs another program now.
     pub(super) fn restart_ledger(&mut self, pid: u32) {
         self.write_end(pid);
         // Calls of the program before do not end any more.
         self.pending.retain(|(owner, _), _| *owner != pid);
         if let Some(ledger) = self.ledgers.processes.get_mut(&pid) {
-            ledger.start_anew();
+            ledger.forget_program();
         }
     }
 
-    /// Ends the ledgers of processes of which nothing is known any more.
+    /// Ends the ledgers of processes that are no longer known.
     pub(super) fn end_ledgers(&mut self) {
         let all = self.ledgers.processes.keys().copied();
         let ended: Vec<u32> = all
@@ -563,7 +568,7 @@ impl Tracer {
         }
     }
 
-    /// Ends the last ledgers, and says of how many processes there is none.
+    /// Ends the last ledgers, and reports the number of processes that sent no records.
     pub(super) fn close_ledgers(&mut self) {
         self.end_ledgers();
         if self.ledgers.untold > 0 {
@@ -571,7 +576,7 @@ impl Tracer {
             self.processes
                 .add_unseen(format!("no memory records from {processes}"));
         }
-        for why in self.ledgers.say_without() {
+        for why in self.ledgers.describe_without_ledger() {
             self.processes.add_unseen(why);
         }
     }
@@ -619,12 +624,13 @@ impl Tracer {
     }
 }
 
-/// Whether no thread was taking memory or giving it back, beside so many that wait for the tracer.
+/// Returns `true` if no thread was allocating or freeing memory, except for the `waiting` threads that wait for the
+/// tracer.
 fn is_at_rest(mark: &[u8], waiting: u64) -> bool {
     page::calls_under_way(mark) <= waiting
 }
 
-/// Whether a process runs and is not about to end.
+/// Returns `true` if a process runs and is not about to end.
 fn is_running(pid: u32) -> bool {
     // `flags` is field 9.
     let flags = supervisor::process_stat(pid).and_then(|fields| fields.get(6)?.parse::<u64>().ok());
@@ -658,6 +664,6 @@ mod tests {
              on GPU 1, which is in the ledger of no client",
             "process 71 (worker) has no ledger: NVML charges it up to 66 MiB on GPU 0, whose is not known",
         ];
-        assert_eq!(ledgers.say_without(), said);
+        assert_eq!(ledgers.describe_without_ledger(), said);
     }
 }

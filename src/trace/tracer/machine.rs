@@ -1,4 +1,4 @@
-//! The machine on which the program is traced, and whether its driver is real.
+//! The machine of the traced program, and the origin of its driver: real or simulated.
 
 use std::path::{Path, PathBuf};
 
@@ -11,16 +11,16 @@ use cuda_pitfalls_instrument::supervisor::{self, SamplerClient};
 use cuda_pitfalls_instrument::{libraries, simulated};
 
 pub(super) struct TraceTarget {
-    /// The path of the real libcuda; `None` if there is none.
+    /// The path of the real libcuda; `None` if it was not found.
     pub(super) libcuda: Option<PathBuf>,
-    /// The folder of links in which the sampler finds NVML.
+    /// The folder with the links that lead the sampler to NVML.
     pub(super) links: PathBuf,
-    /// A folder of libraries that the program has to find: those of the simulated machine.
+    /// A folder of libraries that the program must find: those of the simulated machine.
     pub(super) beside: Option<PathBuf>,
     pub(super) is_simulated: bool,
-    /// Calls that the forwarding libcuda answers by itself.
+    /// Calls that the forwarding libcuda answers itself.
     pub(super) returns: String,
-    /// `cuda` or `sim:<machine>`.
+    /// The machine: `cuda` or `sim:<machine>`.
     pub(super) on: String,
     /// The sampler, if it was needed to find out whether there is a GPU.
     pub(super) sampler: Option<SamplerClient>,
@@ -30,7 +30,7 @@ impl TraceTarget {
     /// Finds the libraries in a separate process, or prepares the simulated machine.
     ///
     /// # Errors
-    /// The machine is unknown, or it is unknown whether its driver is real.
+    /// Returns an error if the machine is unknown, or if it is unknown whether its driver is real.
     pub(super) fn find(
         program: &Path,
         options: &TraceOptions,

@@ -1,7 +1,7 @@
 //! The messages of the libraries in a traced program: one JSON object per connection (src/fake/shim/post.rs).
 //!
-//! A program may send anything. A message that is too long, too late or invalid is dropped, and so is a descriptor
-//! that is not memory of a fixed length.
+//! A program may send anything. The tracer drops a message that is too long, too late or invalid, and a descriptor that
+//! is not memory of a fixed length.
 
 use std::ffi::CString;
 use std::fs::File;
@@ -21,28 +21,28 @@ use crate::{EventKind, MemoryKind};
 use cuda_pitfalls_fake::COUNTED;
 use cuda_pitfalls_fake::counts::{DEVICES, LANES};
 
-/// The longest message: a stack takes some kilobytes, and a socket does not take more at once.
+/// The longest message, in bytes: a stack has a few kilobytes, and a socket does not accept more at once.
 const LONGEST: usize = 256 << 10;
-/// How long a sender waits for an answer. It sends its message whole and at once.
+/// The time that a sender waits for an answer. It sends its message completely and at once.
 pub(super) const PATIENCE_NS: u64 = 2_000_000_000;
-/// How long it may take to open a file. The stack is not waited for much longer.
+/// The longest time for opening a file. The stack is not awaited much longer.
 const OPENING: Timespec = Timespec {
     tv_sec: 0,
     tv_nsec: 500_000_000,
 };
-/// The words of a lane: the calls and the errors of each function, and three kinds of use of each device.
+/// The words of a lane of counts: calls and errors of each function, and three types of use of each device.
 pub(super) const LANE_WORDS: usize = 2 * COUNTED.len() + 3 * DEVICES;
 /// The size of the memory with the counts of a process (src/fake/shim/counts.rs).
 const COUNTS_BYTES: usize = LANES * LANE_WORDS * size_of::<u64>();
-/// The longest name of a function, kind or variable.
+/// The longest name of a function, message type or variable.
 const LONGEST_NAME: usize = 128;
-/// The most frames that are sent (src/fake/shim/c.rs).
+/// The maximum number of frames in a message (src/fake/shim/c.rs).
 const MOST_FRAMES: usize = 128;
 
 #[derive(Debug, Deserialize)]
 pub(super) struct ShimMessage {
     pub(super) call: String,
-    /// The number that the messages before and after one call have in common.
+    /// The number that links the messages before and after one call.
     pub(super) number: u64,
     pub(super) t_ns: u64,
     /// The thread's ID in the program's own PID namespace.
@@ -53,7 +53,7 @@ pub(super) struct ShimMessage {
     #[serde(default)]
     pub(super) frames: Vec<u64>,
     pub(super) device: Option<i32>,
-    /// The GPU's UUID in hex; empty if the driver did not say.
+    /// The GPU's UUID in hex; empty if the driver did not report it.
     pub(super) uuid: Option<String>,
     pub(super) status: Option<i64>,
     pub(super) elapsed_ns: Option<u64>,
@@ -77,27 +77,27 @@ pub(super) enum Content {
 pub(super) enum Notice {
     /// A process begins to count, in memory whose descriptor comes with the message.
     Hello,
-    /// A call is about to be made, and memory has to be read before it.
+    /// A call is about to be made, and memory must be read before it.
     Before,
-    /// The call of a message `before` has returned. Its stack is wanted only if it took memory.
+    /// The call of an earlier `before` message has returned. Its stack is needed only if it allocated memory.
     After,
-    /// A process begins to note whose the memory is, on a page whose descriptor comes with the message.
+    /// A process begins to record the owners of its memory, on a page whose descriptor comes with the message.
     Ledger,
-    /// A caller has memory for the first time: this is its row on the page.
+    /// A caller holds memory for the first time, in this row of the page.
     Holder { row: u32, memory: MemoryKind },
-    /// The process holds more memory of this GPU than ever, and is about to give some of it back.
+    /// The process holds more memory of this GPU than ever before, and is about to free some of it.
     Peak,
     /// The process is about to end.
     Leaving,
-    /// A process has written so many variables that it reports no more of them.
+    /// A process has written too many variables to report any more of them.
     Silent,
-    /// The fake driver lacks a file or function that the process looked for.
+    /// The simulated driver lacks a file or function that the process looked for.
     Absent { name: String },
-    /// After such a function the process looked for another one, which is there.
+    /// The process continued with another function, which exists.
     Found,
-    /// A program is about to open a library that is optional and would call the driver.
+    /// A program is about to open an optional library that would call the driver.
     Opening { name: String },
-    /// The library of an earlier message of this number was there.
+    /// The library of an earlier message with this number was found.
     Opened,
 }
 
@@ -106,13 +106,14 @@ pub(super) struct Delivery {
     pub(super) message: ShimMessage,
     /// The PID of the process in our namespace.
     pub(super) pid: u32,
-    /// The memory with its counts, or the page of its memory, if it came with the message and has the stated size.
+    /// The memory with its counts, or the page of its memory, if a descriptor with the stated size came with the
+    /// message.
     pub(super) shared: Option<File>,
-    /// The connection on which the thread waits.
+    /// The connection of the waiting thread.
     pub(super) waiting: UnixStream,
 }
 
-/// Whether the thread that sent a message still waits for its answer.
+/// Returns `true` if the thread that sent a message still waits for its answer.
 pub(super) fn is_parked(waiting: &UnixStream) -> bool {
     let mut fds = [PollFd::new(waiting, PollFlags::RDHUP)];
     let gone = PollFlags::RDHUP | PollFlags::HUP | PollFlags::ERR;
@@ -127,7 +128,7 @@ pub(super) fn is_parked(waiting: &UnixStream) -> bool {
         && fds.iter().all(|fd| !fd.revents().intersects(gone))
 }
 
-/// The file of a name, as the thread that waits opens it; `None` if it does not, because it may not.
+/// Returns a file that the waiting thread opens by name; `None` if the thread does not open it, because it may not.
 pub(super) fn file_of(waiting: &UnixStream, name: &str) -> Option<File> {
     let name = CString::new(name).ok()?;
     let sent = send(
@@ -143,7 +144,7 @@ pub(super) fn file_of(waiting: &UnixStream, name: &str) -> Option<File> {
     receive_bytes(waiting, &mut [0]).ok()?.1.map(File::from)
 }
 
-/// Reads what has arrived, without waiting: the number of bytes, and the descriptor that came with them.
+/// Reads the available bytes without waiting. Returns their number, and the descriptor that came with them.
 fn receive_bytes(
     connection: &UnixStream,
     room: &mut [u8],
@@ -174,14 +175,14 @@ pub(super) enum Arrival {
     Whole(Box<Delivery>),
     /// The message is incomplete.
     More(Incoming),
-    /// What was sent could not be read, or is no message.
+    /// The bytes could not be read, or are not a message.
     Lost,
     /// The connection was closed, and nothing was sent.
     Empty,
 }
 
 impl Incoming {
-    /// A connection of a process that may send messages.
+    /// Returns a connection of a process that may send messages.
     pub(super) fn new(connection: UnixStream, pid: u32, now_ns: u64) -> Incoming {
         let deadline_ns = now_ns.saturating_add(PATIENCE_NS);
         Incoming {
@@ -193,7 +194,7 @@ impl Incoming {
         }
     }
 
-    /// Reads what has arrived, without waiting, into the buffer `room`.
+    /// Reads the available bytes, without waiting, into the buffer `room`.
     pub(super) fn read(mut self, room: &mut [u8], now_ns: u64) -> Arrival {
         loop {
             let (got, passed) = match receive_bytes(&self.connection, room) {
@@ -238,7 +239,7 @@ impl Incoming {
     }
 }
 
-/// Whether a descriptor is that of memory of this length, which is sealed against changes.
+/// Returns `true` if a descriptor belongs to memory of this length that is sealed against changes.
 fn is_sealed(fd: &OwnedFd, bytes: u64) -> bool {
     let seals = rustix::fs::fcntl_get_seals(fd);
     let is_fixed = seals.is_ok_and(|seals| seals.contains(SealFlags::SHRINK | SealFlags::GROW));
@@ -246,14 +247,14 @@ fn is_sealed(fd: &OwnedFd, bytes: u64) -> bool {
 }
 
 impl ShimMessage {
-    /// A message; `None` if no library sends it.
+    /// Parses a message; `None` if the libraries do not send such a message.
     pub(super) fn parse(bytes: &[u8]) -> Option<ShimMessage> {
         serde_json::from_slice(bytes)
             .ok()
             .filter(ShimMessage::is_valid)
     }
 
-    /// Whether the libraries could have sent this message.
+    /// Returns `true` if the libraries could have sent this message.
     fn is_valid(&self) -> bool {
         let is_right = match &self.content {
             Content::Event(EventKind::Init { variables, .. }) => {
@@ -282,7 +283,7 @@ impl ShimMessage {
             }
             Content::Event(_) | Content::Notice(_) => true,
         };
-        // These are about the process, which may have made no call.
+        // These messages are about the process, which may have made no call.
         let is_own = matches!(
             self.content,
             Content::Notice(Notice::Hello | Notice::Ledger | Notice::Peak | Notice::Leaving)
@@ -303,14 +304,14 @@ fn is_word(text: &str) -> bool {
             .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
 }
 
-/// Whether a text is the name of a variable that the libraries report.
+/// Returns `true` if a text is the name of a variable that the libraries report.
 fn is_variable(text: &str) -> bool {
     text.len() <= LONGEST_NAME
         && cuda_pitfalls_fake::is_of_cuda(text.as_bytes())
         && text.bytes().all(|byte| byte.is_ascii_graphic())
 }
 
-/// Whether a text is a UUID in hex, or empty.
+/// Returns `true` if a text is a UUID in hex, or empty.
 fn is_uuid(text: &str) -> bool {
     text.is_empty() || (text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit()))
 }
@@ -319,7 +320,7 @@ fn is_uuid(text: &str) -> bool {
 mod tests {
     use super::*;
 
-    /// The message in a text that arrived in one piece.
+    /// Returns the message in a text that arrived in one piece.
     fn received(text: &str, passed: Option<OwnedFd>) -> Option<Delivery> {
         let (ours, _theirs) = UnixStream::pair().unwrap();
         Incoming {
@@ -355,7 +356,7 @@ mod tests {
             assert!(is_taken(taken), "{taken}");
         }
         for wrong in [
-            // The last rows are of many callers, and nobody's.
+            // The last rows combine many callers, so they have no single one.
             "\"kind\":\"holder\",\"row\":4032,\"memory\":\"allocation\"",
             "\"kind\":\"holder\",\"row\":-1,\"memory\":\"allocation\"",
             "\"kind\":\"holder\",\"row\":18446744073709551615,\"memory\":\"allocation\"",

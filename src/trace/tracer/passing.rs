@@ -1,4 +1,4 @@
-//! A program whose stderr is read on its way, and that otherwise is as if its caller had started it.
+//! A program that behaves as if its caller had started it, although its stderr is recorded while it is passed on.
 
 use std::ffi::OsString;
 
@@ -11,11 +11,11 @@ use super::stderr::PassedStderr;
 use super::{Ended, TracerError};
 use cuda_pitfalls_instrument::supervisor;
 
-/// Runs a command to its end, and passes on its stderr as it comes. Returns how it ended, and the last `most_bytes` of its
-/// stderr. What it leaves behind may go on to write there.
+/// Runs a command to its end, and passes on its stderr as it comes. Returns how it ended, and the last `most_bytes` of
+/// its stderr. Processes that it leaves behind may continue to write there.
 ///
 /// # Errors
-/// The command was not started, and why.
+/// Returns an error if the command could not be started.
 pub fn pass_through(
     command: &[OsString],
     most_bytes: usize,

@@ -1,4 +1,5 @@
-//! Who may send messages to the tracer: the traced program and its descendants, as the kernel identifies them.
+//! The permission to send messages to the tracer: only the traced program and its descendants have it, as the kernel
+//! identifies them.
 //!
 //! Orphans of the program become children of the tracer, so every descendant's chain of parents leads to it, even if
 //! some of them have ended. A process that has been waited for can no longer be identified.
@@ -14,19 +15,19 @@ use cuda_pitfalls_instrument::supervisor;
 
 /// A socket option that rustix lacks.
 const SO_PEERPIDFD: i32 = 77;
-/// The longest chain of parents that is followed.
+/// The maximum length of a chain of parents.
 const MOST_PARENTS: usize = 4096;
-/// How often the walk is tried, because a parent may end meanwhile.
+/// The maximum number of walks, because a parent may end during one.
 const TRIES: u32 = 4;
 
-/// Whether a process may send messages.
+/// The sender of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Peer {
     /// A process of the program, by its PID.
     Ours(u32),
-    /// It has ended. It may have been a process of the program.
+    /// The process has ended. It may have been a process of the program.
     Gone,
-    /// Anything else.
+    /// Any other process.
     Stranger,
 }
 
@@ -80,8 +81,8 @@ impl Peers {
         Peer::Ours(pid)
     }
 
-    /// The start time of a process if it is a descendant of ours; `None` if its parents could not be followed to an end,
-    /// because one has ended meanwhile or cannot be read.
+    /// Returns the start time of a process if it is a descendant of ours; `None` if its chain of parents could not be
+    /// followed, because one has ended or cannot be read.
     fn descendant_start(&self, pid: u32) -> Option<Option<u64>> {
         let mut found = None;
         for (_, started) in (0..TRIES).filter_map(|_| parent_and_start(pid)) {
@@ -98,7 +99,7 @@ impl Peers {
     }
 }
 
-/// Whether the chain of parents of a process leads to another process; `None` if one of them cannot be read.
+/// Returns `true` if the chain of parents of a process leads to another process; `None` if one of them cannot be read.
 fn leads_to(pid: u32, ancestor: u32, stat: impl Fn(u32) -> Option<(u32, u64)>) -> Option<bool> {
     let mut at = pid;
     for _ in 0..MOST_PARENTS {
@@ -111,7 +112,8 @@ fn leads_to(pid: u32, ancestor: u32, stat: impl Fn(u32) -> Option<(u32, u64)>) -
     Some(false)
 }
 
-/// The PIDs of the processes above one, nearest first, up to the tracer, or to one whose parent cannot be read.
+/// Returns the PIDs of the processes above this one, nearest first, up to the tracer, or to one whose parent cannot be
+/// read.
 pub(super) fn parents_of(pid: u32) -> Vec<u32> {
     let tracer = std::process::id();
     let mut all: Vec<u32> = Vec::new();
@@ -132,10 +134,10 @@ pub(super) fn parent_and_start(pid: u32) -> Option<(u32, u64)> {
     Some((fields.get(1)?.parse().ok()?, fields.get(19)?.parse().ok()?))
 }
 
-/// A handle on the process at the other end; `None` before Linux 6.5, which does not provide it.
+/// Returns a handle on the process at the other end; `None` before Linux 6.5, which does not provide it.
 ///
 /// # Errors
-/// The process has been waited for.
+/// Returns an error if the process has been waited for.
 fn handle(connection: &UnixStream) -> std::io::Result<Option<OwnedFd>> {
     let mut fd = -1i32;
     let mut length = size_of::<i32>() as libc::socklen_t;
@@ -159,7 +161,7 @@ fn handle(connection: &UnixStream) -> std::io::Result<Option<OwnedFd>> {
     }
 }
 
-/// The PID of a process that has not been waited for.
+/// Returns the PID of a process that has not been waited for.
 fn pid_of(handle: &OwnedFd) -> Option<u32> {
     let text = fs::read_to_string(format!("/proc/self/fdinfo/{}", handle.as_raw_fd())).ok()?;
     text.lines()
@@ -207,7 +209,7 @@ mod tests {
         child.wait().unwrap();
     }
 
-    /// A process that runs Python and connects, and how it is identified.
+    /// Runs Python in a process that connects. Returns how it was identified.
     fn connects(parent: u32, script: &str) -> (Peer, std::process::Child) {
         let folder = tempfile::tempdir().unwrap();
         let listener = UnixListener::bind(folder.path().join("socket")).unwrap();

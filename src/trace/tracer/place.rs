@@ -18,21 +18,22 @@ use cuda_pitfalls_instrument::traced::{CUDA_FOLDER, HOOK, VARIABLE, hook_beside}
 /// The names of files in the folder (src/fake/shim/post.rs).
 const SOCKET_NAME: &str = "socket";
 const TALLY_NAME: &str = "tally";
-/// The numbers that every process shares with the tracer (src/fake/shim/post.rs): how many seccomp filters the tracer
-/// has; how often a process stopped reporting, and the first of these processes; how often one loaded libcuda.
+/// The position of the unreported processes among the numbers that every process shares with the tracer
+/// (src/fake/shim/post.rs): the number of the tracer's seccomp filters; the number of times that a process stopped
+/// reporting, and the first of these processes; the number of loads of libcuda.
 const UNREPORTED_AT: usize = 1;
 const MOST_UNREPORTED: usize = 32;
 const LOADS_AT: usize = UNREPORTED_AT + 1 + MOST_UNREPORTED;
 
-/// The longest path of the folder, so that its socket has room (src/fake/shim/post.rs).
+/// The longest path of the folder, in bytes: a socket's path has little room (src/fake/shim/post.rs).
 const LONGEST: usize = 100;
 
-/// How many connections can wait to be accepted; the system may allow fewer.
+/// The maximum number of connections that can wait to be accepted; the system may allow fewer.
 const WAITING: i32 = 4096;
 
 pub(super) struct TraceFolder {
     folder: Folder,
-    /// The path of the hook library, which stays after the trace.
+    /// The path of the hook library, which remains after the trace.
     hook: PathBuf,
     /// The folder of the forwarding libcuda, for the front of `LD_LIBRARY_PATH`; `None` without a libcuda.
     search: Option<PathBuf>,
@@ -41,10 +42,10 @@ pub(super) struct TraceFolder {
 }
 
 impl TraceFolder {
-    /// Makes the folder in a place where its name can never belong to another user.
+    /// Creates the folder in a place where its name can never belong to another user.
     ///
     /// # Errors
-    /// Every place was refused, by the system or because others could change it.
+    /// Returns an error if the system denied access to every place, or other users could change it.
     pub(super) fn create() -> Result<TraceFolder, PlaceError> {
         guarded::try_folders(|place| {
             // Only a program of root may change its user.
@@ -82,10 +83,10 @@ impl TraceFolder {
         })
     }
 
-    /// Makes the forwarding library for the libcuda at this path. `returns` are calls that are not passed on.
+    /// Builds the forwarding library for the libcuda at this path. `returns` are calls that are not forwarded.
     ///
     /// # Errors
-    /// The system refused a file, or the libcuda cannot be used.
+    /// Returns an error if the system denied access to a file, or if the libcuda cannot be used.
     pub(super) fn make_forwarding(
         &mut self,
         libcuda: &Path,
@@ -104,8 +105,8 @@ impl TraceFolder {
         Ok(())
     }
 
-    /// The changes of the program's environment. `simulated` is the folder of the simulated machine's libraries,
-    /// which the program has to find too.
+    /// Returns the changes to the program's environment. `simulated` is the folder of the simulated machine's
+    /// libraries, which the program must find too.
     pub(super) fn environment(
         &self,
         simulated: Option<&Path>,
@@ -151,7 +152,7 @@ impl TraceFolder {
         all
     }
 
-    /// A second handle on the socket for messages.
+    /// Returns a second handle on the socket for messages.
     pub(super) fn clone_listener(&self) -> io::Result<UnixListener> {
         self.listener.try_clone()
     }
@@ -160,25 +161,25 @@ impl TraceFolder {
         self.folder.path()
     }
 
-    /// The paths of the trace's own libraries, whose frames are left out of stacks.
+    /// Returns the paths of the trace's own libraries, whose frames are left out of stacks.
     pub(super) fn libraries(&self) -> Vec<String> {
         let all = self.search.iter().chain([&self.hook]);
         all.map(|path| path.to_string_lossy().into_owned())
             .collect()
     }
 
-    /// The path of the hook library.
+    /// Returns the path of the hook library.
     pub(super) fn hook_path(&self) -> &Path {
         &self.hook
     }
 
-    /// The end of the path of the file that every process maps that reports.
+    /// Returns the end of the path of the file that every reporting process maps.
     pub(super) fn shared_file(&self) -> String {
         let name = self.path().file_name().unwrap_or_default();
         format!("/{}/{TALLY_NAME}", name.display())
     }
 
-    /// The processes that stopped reporting; `None` if that cannot be read.
+    /// Returns the processes that stopped reporting; `None` if the list cannot be read.
     pub(super) fn unreported_processes(&self) -> Option<UnreportedProcesses> {
         let [words @ .., _] = &self.shared_numbers()?;
         let (count, processes) = words.get(UNREPORTED_AT..)?.split_first()?;
@@ -191,7 +192,7 @@ impl TraceFolder {
         })
     }
 
-    /// How often a process of the trace loaded libcuda.
+    /// Returns the number of times that a process of the trace loaded libcuda.
     pub(super) fn libcuda_loads(&self) -> Option<u64> {
         self.shared_numbers().map(|words| words[LOADS_AT])
     }
@@ -208,7 +209,7 @@ impl TraceFolder {
     }
 }
 
-/// Processes that did something that they did not report, by the PIDs that they know.
+/// Processes with unreported actions, by their own PIDs.
 pub(super) struct UnreportedProcesses {
     pub(super) count: u64,
     pub(super) silent: Vec<u64>,
@@ -225,7 +226,7 @@ impl UnreportedProcesses {
     }
 }
 
-/// Writes the hook library, unless it is there. Another trace may write it at the same moment.
+/// Writes the hook library if it does not exist. Another trace may write it at the same moment.
 fn write_hook(hook: &Path) -> io::Result<()> {
     let folder = hook.parent().unwrap_or(hook);
     match fs::create_dir(folder) {
@@ -245,7 +246,7 @@ fn write_hook(hook: &Path) -> io::Result<()> {
     fs::set_permissions(folder, Permissions::from_mode(0o755))
 }
 
-/// Whether the hook library is there and complete.
+/// Returns `true` if the hook library exists and is complete.
 fn is_kept(hook: &Path) -> bool {
     let mut bytes = Vec::new();
     let file = OpenOptions::new()
@@ -264,7 +265,7 @@ fn is_kept(hook: &Path) -> bool {
     read.is_ok() && bytes == HOOK
 }
 
-/// Makes the socket for messages. The tracer identifies its peers. If `is_open`, the program may change its user.
+/// Creates the socket for messages. The tracer identifies its peers. If `is_open`, the program may change its user.
 fn bind_socket(socket: &Path, is_open: bool) -> io::Result<UnixListener> {
     let listener = UnixListener::bind(socket)?;
     // A second call, because the standard library's limit on waiting connections is too small.
@@ -277,7 +278,7 @@ fn bind_socket(socket: &Path, is_open: bool) -> io::Result<UnixListener> {
     Ok(listener)
 }
 
-/// Makes the file that every process shares with the tracer. It is written in full, so that a full disk causes no
+/// Creates the file that every process shares with the tracer. It is written in full, so that a full disk causes no
 /// fault in a process that maps it.
 fn create_tally(path: &Path) -> io::Result<File> {
     let mut file = OpenOptions::new()
@@ -297,7 +298,7 @@ fn create_tally(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// How many seccomp filters this process has; `None` if the kernel does not say.
+/// Returns the number of seccomp filters of this process; `None` if the kernel does not report it.
 fn seccomp_filter_count() -> Option<u64> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
     status

@@ -1,4 +1,4 @@
-//! What is known about each process of the traced program.
+//! The state of each process of the traced program.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
@@ -16,45 +16,45 @@ use cuda_pitfalls_fake::COUNTED;
 use cuda_pitfalls_fake::counts::{DEVICES, LANES};
 use cuda_pitfalls_instrument::supervisor::{self, is_alive};
 
-/// What is not seen of a program with libcudart on the simulated machine. This is no fault of the program.
+/// The gap in the trace of a program with libcudart on the simulated machine. The program did nothing wrong.
 const SIMULATED_RUNTIME: &str = "the simulated libcudart makes contexts without calling libcuda, as no real one does: on \
                                  the simulated machine contexts and calls of programs of libcudart are not seen";
-/// How many bytes of a process's arguments or memory map are read.
+/// The maximum number of bytes that are read of a process's arguments or memory map.
 const MOST_ARGUMENTS: u64 = 64 << 10;
-/// How many bytes of an environment are read.
+/// The maximum number of bytes that are read of an environment.
 pub(super) const MOST_ENVIRONMENT: u64 = 256 << 10;
 pub(super) const MOST_MAPS: u64 = 64 << 20;
-/// A process has one piece of memory with counts for each program that it runs; this many are kept.
+/// The maximum number of pieces of memory with counts per process. A process has one for each program that it runs.
 const MOST_PAGES: usize = 16;
-/// How many sentences about what was not seen are kept; further ones are only counted.
+/// The maximum number of sentences about what was not seen; further ones are only counted.
 const MOST_SENTENCES: usize = 200;
-/// From this many processes on that are forks of one program, their stacks are not read while they write variables.
+/// The number of forks of one program from which on their stacks are not read while they write variables.
 const CROWD: u32 = 64;
 
 /// The processes that sent messages.
 #[derive(Default)]
 pub(super) struct Processes {
     known: BTreeMap<u32, ProcessRecord>,
-    /// UUIDs of GPUs on which a known process had a context.
+    /// UUIDs of GPUs that held a context of a known process.
     with_context: BTreeSet<String>,
     /// Processes that had ended at the last check.
     ended: BTreeSet<u32>,
-    /// For each program image, how many processes have it, and which Python.
+    /// The number of processes of each program image, and their Python.
     images: BTreeMap<Image, Family>,
-    /// How many pieces of memory are kept open, and how many may be.
+    /// The number of pieces of memory that are kept open, and the maximum.
     pages: usize,
     most_pages: usize,
-    /// Whether the libraries are the simulated machine's. Its libcudart initialises the driver and makes contexts
+    /// `true` if the libraries are the simulated machine's. Its libcudart initializes the driver and creates contexts
     /// without calling libcuda, unlike a real one.
     is_simulated: bool,
-    /// Processes that have ended, of which one of two messages did not arrive: true if the one that did is the driver's call
-    /// of the hook, false if it is the call of `cuInit`.
+    /// Processes that have ended after only one of two messages arrived: `true` if it was the driver's call of the
+    /// hook, `false` if it was the call of `cuInit`.
     half: BTreeMap<u32, bool>,
-    /// Whether a process has the state of the simulated machine to itself, so that no reading of memory counts it.
+    /// `true` if a process has the state of the simulated machine to itself, so that no reading of memory counts it.
     pub(super) hides_memory: bool,
     not_seen: Vec<String>,
     unsaid: usize,
-    /// The functions of NVML that the simulated machine lacks and a process looked for, each with the place.
+    /// The NVML functions that the simulated machine lacks and a process looked for, each with the place.
     pub(super) absent: Vec<String>,
 }
 
@@ -72,11 +72,11 @@ struct Family {
 struct ProcessRecord {
     /// The program image. Another program in the same process has its own events.
     image: Option<Image>,
-    /// When the process started, in the kernel's unit: another process may get the PID of one that has ended.
+    /// The start time of the process, in the kernel's unit: another process may get the PID of one that has ended.
     started: Option<u64>,
     /// The time in the program's line in the document.
     began_ns: u64,
-    /// The programs that had this PID before, with counts of their own.
+    /// The programs that had this PID before, with their own counts.
     earlier: Vec<ProcessRecord>,
     pages: Vec<SharedCounts>,
     /// UUIDs by ordinal.
@@ -85,14 +85,14 @@ struct ProcessRecord {
     primary: BTreeSet<i32>,
     others: BTreeSet<u64>,
     injected: bool,
-    /// Whether the simulated libcudart initialised the driver.
+    /// `true` if the simulated libcudart initialized the driver.
     has_simulated_runtime: bool,
-    /// What the process looked for in vain on the simulated machine, each with the place.
+    /// The files and functions that the process looked for in vain on the simulated machine, each with the place.
     gave_up: Vec<String>,
-    /// What is said of optional libraries that the process looked for, by the number of the message.
+    /// Sentences about optional libraries that the process looked for, by the number of the message.
     sought: BTreeMap<u64, String>,
     forwarded: bool,
-    /// Whether libcuda read the mask before it called the hook.
+    /// `true` if libcuda read the mask before it called the hook.
     read_before_hook: bool,
 }
 
@@ -117,7 +117,7 @@ impl SharedCounts {
     }
 }
 
-/// Whether a process has the state of the simulated machine to itself (src/fake/sim/machine.rs).
+/// Returns `true` if a process has the state of the simulated machine to itself (src/fake/sim/machine.rs).
 fn has_own_state(pid: u32) -> bool {
     let maps = read(&format!("/proc/{pid}/maps"), MOST_MAPS).unwrap_or_default();
     String::from_utf8_lossy(&maps)
@@ -125,7 +125,7 @@ fn has_own_state(pid: u32) -> bool {
         .any(|line| line.ends_with("/machine.state") && line.contains(" rw-p "))
 }
 
-/// The value of a variable in the text of an environment, if it is a number.
+/// Returns the value of a variable in the text of an environment, if it is a number.
 fn number_in(environment: &[u8], name: &str) -> Option<u32> {
     let value = environment
         .split(|byte| *byte == 0)
@@ -134,7 +134,7 @@ fn number_in(environment: &[u8], name: &str) -> Option<u32> {
 }
 
 impl Processes {
-    /// No processes yet. `most_pages` is how many descriptors may be kept.
+    /// Returns an empty list. `most_pages` is the maximum number of descriptors that are kept.
     pub(super) fn new(most_pages: usize, is_simulated: bool) -> Processes {
         Processes {
             most_pages,
@@ -177,7 +177,7 @@ impl Processes {
         Some(describe_process(pid, t_ns, python))
     }
 
-    /// The version of the Python in a process, or why it cannot be read. A fork has its parent's Python.
+    /// Returns the version of the Python in a process, or why it cannot be read. A fork has its parent's Python.
     fn find_python(
         &mut self,
         pid: u32,
@@ -202,7 +202,7 @@ impl Processes {
         }
     }
 
-    /// The UUIDs of the GPUs of a process, by ordinal; `None` if it has sent no message, or has ended.
+    /// Returns the UUIDs of the GPUs of a process, by ordinal; `None` if it has sent no message, or has ended.
     pub(super) fn gpus(&self, pid: u32) -> Option<&BTreeMap<i32, String>> {
         self.known.get(&pid).map(|known| &known.gpus)
     }
@@ -219,7 +219,8 @@ impl Processes {
         }
     }
 
-    /// Whether a process is one of so many forks of one program that there is not enough time to read each stack.
+    /// Returns `true` if a process is one of more than [`CROWD`] forks of one program: there is not enough time to read
+    /// the stack of each.
     pub(super) fn is_in_a_crowd(&self, pid: u32) -> bool {
         let Some(ProcessRecord {
             image: Some(image), ..
@@ -231,7 +232,7 @@ impl Processes {
         family.is_some_and(|family| family.processes > CROWD)
     }
 
-    /// Records something that could not be seen, in words.
+    /// Records a sentence about something that could not be seen.
     pub(super) fn add_unseen(&mut self, why: String) {
         if self.not_seen.contains(&why) {
             return;
@@ -243,7 +244,7 @@ impl Processes {
         }
     }
 
-    /// Records a `cuInit`. That of OpenCL, which has a driver of its own, says nothing of libcuda.
+    /// Records a `cuInit`. OpenCL has its own driver, so its `cuInit` does not count as one of libcuda.
     pub(super) fn note_init(&mut self, pid: u32, witness: EventSource, is_opencl: bool) {
         if self.is_simulated && has_own_state(pid) {
             self.hides_memory = true;
@@ -266,8 +267,8 @@ impl Processes {
         }
     }
 
-    /// Records that a process looks for an optional library that would call the driver. It is not there unless the process
-    /// says so later.
+    /// Records that a process looks for an optional library that would call the driver. It counts as missing unless the
+    /// process reports later that it was found.
     pub(super) fn note_library_sought(&mut self, pid: u32, number: u64, name: &str, stack: &Stack) {
         let why = format!(
             "process {pid} looked for {} in vain: where that library is installed, the program may initialize CUDA or make \
@@ -283,7 +284,7 @@ impl Processes {
         self.add_unseen(why);
     }
 
-    /// Records that an optional library was there.
+    /// Records that an optional library was found.
     pub(super) fn note_library_found(&mut self, pid: u32, number: u64) {
         let said = self
             .known
@@ -292,9 +293,10 @@ impl Processes {
         self.not_seen.retain(|why| Some(why) != said.as_ref());
     }
 
-    /// Records that a process looked in vain for what a driver has and the simulated one lacks: it may have given up for
-    /// that. A process that has called `cuInit` looks at what describes the machine for other reasons.
-    pub(super) fn gives_up(&mut self, pid: u32, name: &str, stack: &Stack) {
+    /// Records that a process looked in vain for a file or function that a real driver has and the simulated one lacks:
+    /// it may have given up because of that. After a `cuInit`, a process reads files that describe the machine for
+    /// other reasons.
+    pub(super) fn note_missing_name(&mut self, pid: u32, name: &str, stack: &Stack) {
         let absent = at_place(name, stack);
         if name.starts_with("nvml") {
             push_new(&mut self.absent, &absent);
@@ -307,8 +309,9 @@ impl Processes {
         }
     }
 
-    /// Forgets the functions that a process looked for in vain: it went on to others, as who fills a table of them.
-    pub(super) fn goes_on(&mut self, pid: u32) {
+    /// Forgets the functions that a process looked for in vain: it continued with others, like a program that fills a
+    /// table of functions.
+    pub(super) fn forget_missing_functions(&mut self, pid: u32) {
         if let Some(known) = self.known.get_mut(&pid) {
             known
                 .gave_up
@@ -316,8 +319,9 @@ impl Processes {
         }
     }
 
-    /// Keeps what a process may have given up for, whether or not it calls `cuInit` later: it writes a variable, or ends.
-    pub(super) fn settle_gave_up(&mut self, pid: u32) {
+    /// Reports the names for whose absence a process may have given up, whether or not it calls `cuInit` later. Called
+    /// when it writes a variable, or ends.
+    pub(super) fn report_missing_names(&mut self, pid: u32) {
         let Some(known) = self.known.get_mut(&pid) else {
             return;
         };
@@ -334,7 +338,7 @@ impl Processes {
         self.add_unseen(format!("{lacks}{meaning}"));
     }
 
-    /// Records that a function of libcudart called `cuInit`.
+    /// Records that a libcudart function called `cuInit`.
     pub(super) fn note_runtime(&mut self, pid: u32) {
         if let Some(known) = self.known.get_mut(&pid) {
             known.has_simulated_runtime |= self.is_simulated;
@@ -347,8 +351,8 @@ impl Processes {
         }
     }
 
-    /// Records a change of a context. False if it is known already: if two threads retain a primary context at the
-    /// same time, both may report it.
+    /// Records a change of a context. Returns `false` if it is already known: if two threads retain a primary context
+    /// at the same time, both may report it.
     pub(super) fn context(
         &mut self,
         pid: u32,
@@ -380,7 +384,7 @@ impl Processes {
         self.with_context.contains(uuid)
     }
 
-    /// The counts of processes that have ended, each once.
+    /// Returns the counts of processes that have ended, each once.
     pub(super) fn take_ended_counts(&mut self) -> Vec<(u32, ProcessCounts)> {
         let mut gone: BTreeSet<u32> = self.known.keys().copied().collect();
         gone.retain(|pid| !is_alive(*pid));
@@ -396,7 +400,7 @@ impl Processes {
         all
     }
 
-    /// The counts of all other processes, at the end.
+    /// Returns the counts of all other processes, at the end.
     pub(super) fn rest(&mut self) -> Vec<ProcessCounts> {
         let all: Vec<u32> = self.known.keys().copied().collect();
         all.into_iter().flat_map(|pid| self.end(pid)).collect()
@@ -404,7 +408,7 @@ impl Processes {
 
     /// Forgets a process. Returns the counts of each program that it ran.
     fn end(&mut self, pid: u32) -> Vec<ProcessCounts> {
-        self.settle_gave_up(pid);
+        self.report_missing_names(pid);
         let Some(known) = self.known.remove(&pid) else {
             return Vec::new();
         };
@@ -433,21 +437,22 @@ impl Processes {
         all
     }
 
-    /// Whether the simulated libcudart was used. Its contexts are not seen, so memory may rise without another program.
+    /// Returns `true` if the simulated libcudart was used. Its contexts are not seen, so memory may rise without
+    /// another program.
     pub(super) fn has_simulated_runtime(&self) -> bool {
         self.not_seen.iter().any(|why| why == SIMULATED_RUNTIME)
     }
 
-    /// What the trace could not observe, as sentences. `heard_all` is whether no message was lost.
+    /// Returns sentences that describe what the trace could not observe. `heard_all` is `true` if no message was lost.
     pub(super) fn not_seen(&mut self, heard_all: bool) -> Vec<String> {
         let mut all = std::mem::take(&mut self.not_seen);
         let half = std::mem::take(&mut self.half);
         if heard_all {
             for (pid, is_hook) in half {
-                all.push(half_told(pid, is_hook));
+                all.push(explain_missing_message(pid, is_hook));
             }
         } else if !half.is_empty() {
-            // Nothing follows from a message that did not arrive.
+            // A missing message proves nothing, because others are missing too.
             let pids: Vec<String> = half.keys().take(5).map(u32::to_string).collect();
             all.push(format!(
                 "of {} (PID {}) not every message arrived: what else they did may be missing",
@@ -462,14 +467,14 @@ impl Processes {
     }
 }
 
-/// Adds a text that is not there yet, unless there are too many.
+/// Adds a text that is not in the list yet, unless the list is full.
 fn push_new(list: &mut Vec<String>, text: &str) {
     if list.len() < MOST_SENTENCES && !list.iter().any(|known| known == text) {
         list.push(text.to_owned());
     }
 }
 
-/// What a process looked for, with the place.
+/// Returns the name that a process looked for, with the place.
 fn at_place(name: &str, stack: &Stack) -> String {
     match (stack.place(), stack.entry_name()) {
         (Some(place), Some(entry)) => format!("{name} ({place}, {entry})"),
@@ -478,8 +483,8 @@ fn at_place(name: &str, stack: &Stack) -> String {
     }
 }
 
-/// What it means that one message did not arrive, where every other message of the process did.
-fn half_told(pid: u32, is_hook: bool) -> String {
+/// Returns the meaning of one missing message, if every other message of the process arrived.
+fn explain_missing_message(pid: u32, is_hook: bool) -> String {
     if is_hook {
         return format!(
             "process {pid} called cuInit in a libcuda that it opened by another way than by name: its contexts and calls are \
@@ -563,7 +568,7 @@ pub(super) fn read(path: &str, most: u64) -> std::io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The entry of a process for the document. `python` is the version of its Python, or why it cannot be read.
+/// Returns the entry of a process for the document. `python` is the version of its Python, or why it cannot be read.
 fn describe_process(
     pid: u32,
     t_ns: u64,
@@ -586,8 +591,8 @@ fn describe_process(
     }
 }
 
-/// A value that distinguishes successive programs in a process: the file, and the address of the stack. The command
-/// line would not do, because programs overwrite it to show their state.
+/// Returns a value that distinguishes successive programs in a process: the file, and the address of the stack. The
+/// command line is not suitable, because programs overwrite it to show their state.
 fn image_of(pid: u32) -> Option<Image> {
     let program = fs::read_link(format!("/proc/{pid}/exe")).ok()?;
     // `startstack` is field 28.
@@ -616,7 +621,7 @@ pub(super) fn program_of(pid: u32) -> String {
         .unwrap_or_default()
 }
 
-/// The ID of a thread in our PID namespace, from its ID in the program's own.
+/// Returns the ID of a thread in our PID namespace, from its ID in the program's own.
 pub(super) fn thread_here(pid: u32, tid: u32) -> u32 {
     if Path::new(&format!("/proc/{pid}/task/{tid}")).exists() {
         return tid;

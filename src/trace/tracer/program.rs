@@ -1,4 +1,4 @@
-//! Starting the traced program in the way its caller would have.
+//! Starting the traced program as its caller would have started it.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -16,7 +16,7 @@ use super::stderr::PassedStderr;
 use super::{Apart, TracerError};
 use cuda_pitfalls_instrument::{supervisor, umask};
 
-/// How a program ended.
+/// The result of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ended {
     /// The exit code, if it exited.
@@ -33,8 +33,8 @@ pub(super) struct TracedProgram {
 
 impl TracedProgram {
     /// Starts a command with a changed environment, and with our terminal, descriptors and process group. If it runs
-    /// `apart`, it has neither input nor output but for the stderr that is wanted, and is killed when this process ends.
-    /// `passed` takes the place of our stderr.
+    /// `apart`, it has no input or output except for the stderr that is wanted, and is killed when this process ends.
+    /// `passed` replaces our stderr.
     pub(super) fn start(
         command: &[OsString],
         environment: &[(OsString, OsString)],
@@ -100,7 +100,7 @@ impl TracedProgram {
         self.child.id()
     }
 
-    /// When the last signal came that asks a program to end; 0 before the first.
+    /// Returns the time of the last signal that requests a program to end; 0 before the first.
     pub(super) fn ending_signal_ns(&self) -> u64 {
         self.signals.ending_ns()
     }
@@ -110,7 +110,7 @@ impl TracedProgram {
         let _ = self.child.kill();
     }
 
-    /// How the program ended; `None` if it still runs.
+    /// Returns the result of the program; `None` if it still runs.
     pub(super) fn ended(&mut self) -> Option<Ended> {
         let status = self.child.try_wait().ok()??;
         Some(Ended {
@@ -120,16 +120,16 @@ impl TracedProgram {
     }
 }
 
-/// The most that is kept of the stderr of a program that runs apart, in bytes.
+/// The maximum stderr of a program that runs apart, in bytes.
 const MOST_STDERR_BYTES: u64 = 16 << 20;
 
-/// A new file, at whose end everything is written wherever that is.
+/// Creates a file in which every write appends at the current end.
 fn create_append(path: &Path) -> std::io::Result<File> {
     File::create(path)?;
     File::options().append(true).open(path)
 }
 
-/// Empties the file of a program's stderr if it has become too long: who floods it would fill the disk.
+/// Empties the file of a program's stderr if it has become too long, so that a flood does not fill the disk.
 pub(super) fn truncate_if_long(path: &Path) {
     if std::fs::metadata(path).is_ok_and(|file| file.len() > MOST_STDERR_BYTES) {
         let _ = File::options().write(true).truncate(true).open(path);

@@ -1,8 +1,9 @@
 //! Signals that are meant for the program and reach the tracer.
 //!
 //! The caller knows the tracer's PID, and the process group that it shares with the program. A signal to the group
-//! reaches the program by itself, one to the tracer alone must be handed on, and neither says which it is. So there is
-//! another process in the group, of which nobody knows: what reaches it was sent to the whole group.
+//! reaches the program directly. A signal to the tracer alone must be forwarded. The signal itself does not show which
+//! it is. So there is another process in the group, whose PID no sender knows: a signal that reaches it was sent to the
+//! entire group.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -25,23 +26,23 @@ use cuda_pitfalls_instrument::supervisor::{self, is_ignored};
 
 /// The longest wait for the end of the thread, in nanoseconds.
 const LONGEST_END_NS: u64 = 1_000_000_000;
-/// How long a signal waits for others: `timeout` sends one to its child and then the same to the group of both, and
-/// `pkill` sends one to each process that it finds.
+/// The time that a signal waits for others: `timeout` sends one to its child and then the same to the group of both,
+/// and `pkill` sends one to each process that it finds.
 const SETTLE: Duration = Duration::from_millis(20);
-/// An older signal was sent to the bystander alone.
+/// The maximum age of a signal, in nanoseconds: an older one was sent to the bystander alone.
 const FRESH_NS: u64 = 1_000_000_000;
-/// As many as have numbers below that of the last one.
+/// The number of signals, including the last real-time one.
 const SIGNALS: usize = 64;
 
-/// A process of the tracer's process group of which nobody knows. It lives no longer than the tracer.
+/// A process of the tracer's process group whose PID no sender knows. It lives no longer than the tracer.
 pub(super) struct Bystander {
     pid: Pid,
     answers: PipeReader,
 }
 
 impl Bystander {
-    /// Starts it. This process must have one thread. Its command line is the program's: whoever finds the program by
-    /// its words finds the bystander too, and whoever looks for the tracer does not.
+    /// Starts the bystander. This process must have one thread. The bystander's command line is the program's. A search
+    /// for the program's command line therefore finds the bystander too, and a search for the tracer does not.
     pub(super) fn start(command: &[OsString]) -> io::Result<Bystander> {
         let (answers, answer) = io::pipe()?;
         let (tracer, line) = (getpid().as_raw_nonzero().get(), command_line());
@@ -71,10 +72,10 @@ impl Bystander {
         Ok(Bystander { pid, answers })
     }
 
-    /// The signals that have reached the whole group lately; none twice.
+    /// Returns the signals that have recently reached the entire group, each only once.
     fn signals_to_group(&mut self) -> BTreeSet<i32> {
-        // Whoever sends a signal to a group holds a lock of the kernel until all of it has the signal. `setpgid` takes
-        // the lock, and changes nothing: there is no such process.
+        // The sender of a signal to a group holds a kernel lock until the entire group has the signal. `setpgid` takes
+        // the lock, and changes nothing, because no such process exists.
         // SAFETY: both take numbers. The bystander has not been waited for.
         let is_asked = unsafe {
             libc::setpgid(i32::MAX, 0);
@@ -102,7 +103,7 @@ impl Drop for Bystander {
     }
 }
 
-/// Where the memory of this process holds its command line.
+/// Returns the range of this process's memory that holds its command line.
 fn command_line() -> Option<(usize, usize)> {
     let fields = supervisor::process_stat("self")?;
     // `arg_start` is field 48, `arg_end` field 49.
@@ -122,11 +123,11 @@ fn overwrite_command_line(line: &mut [u8], command: &[OsString]) {
     }
 }
 
-/// What the bystander does: it notes signals, and tells of them when it is asked by the last signal there is. The kernel
-/// hands out a signal with a smaller number first.
+/// Runs the bystander: notes signals, and reports them when the last real-time signal requests it. The kernel delivers
+/// a signal with a smaller number first.
 ///
 /// # Safety
-/// This process must be a fresh child, in which all of these signals are blocked.
+/// This process must be a fresh child, and all of these signals must be blocked in it.
 unsafe fn stand_by(tracer: i32, answers: RawFd, all: *const libc::sigset_t) -> ! {
     // SAFETY: the calls take numbers, and what lives as long as this process.
     unsafe {
@@ -150,18 +151,18 @@ unsafe fn stand_by(tracer: i32, answers: RawFd, all: *const libc::sigset_t) -> !
     }
 }
 
-/// Hands on signals, until it is dropped.
+/// Forwards signals to the program, until it is dropped.
 pub(super) struct HandingOn {
     handle: Handle,
-    /// Takes the program's descriptor once it is there.
+    /// The sender of the program's descriptor, once the program has started.
     pub(super) program: Sender<Arc<OwnedFd>>,
-    /// When the last signal came that asks a program to end; 0 before the first.
+    /// The time of the last signal that requests a program to end; 0 before the first.
     ending_ns: Arc<AtomicU64>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl HandingOn {
-    /// Takes signals from now on. One that our caller ignores, as with `nohup`, stays ignored.
+    /// Takes signals from now on. A signal that our caller ignores, as with `nohup`, remains ignored.
     pub(super) fn start(bystander: Bystander) -> io::Result<HandingOn> {
         let taken = [SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2];
         let coming = Signals::new(taken.into_iter().filter(|signal| !is_ignored(*signal)))?;
@@ -178,7 +179,7 @@ impl HandingOn {
         })
     }
 
-    /// When the last signal came that asks a program to end; 0 before the first.
+    /// Returns the time of the last signal that requests a program to end; 0 before the first.
     pub(super) fn ending_ns(&self) -> u64 {
         self.ending_ns.load(Ordering::Relaxed)
     }
@@ -200,7 +201,7 @@ impl Drop for HandingOn {
     }
 }
 
-/// Hands on what reaches the tracer alone, and what came before there was a program, whoever it was sent to.
+/// Forwards signals that reach the tracer alone, and all signals that arrived before the program was started.
 fn hand_on(
     mut coming: Signals,
     mut bystander: Bystander,

@@ -1,10 +1,10 @@
 //! Reading the stacks of parked threads from outside. The only user of py-spy and blazesym.
 //!
-//! The libraries in the program send return addresses, which get names here. Frames of Python are read from the
+//! The libraries in the program send return addresses, which get names here. Python frames are read from the
 //! interpreter's memory, whether or not its lock is held, because a parked thread does not move.
 //!
 //! Stacks are read on a separate thread: the memory of a program and the files of its libraries are not under our
-//! control, and reading them may take for ever.
+//! control, and reading them may never end.
 
 mod notebook;
 mod reader;
@@ -19,7 +19,7 @@ use crate::Stack;
 use notebook::Notebooks;
 use reader::StackReader;
 
-/// How long a parked thread waits at most.
+/// The longest wait of a parked thread.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The reason for a stack that was not read in time.
@@ -39,7 +39,7 @@ pub(super) struct ParkedThread {
     pub(super) pthread: u64,
     /// Its return addresses, innermost first.
     pub(super) frames: Vec<u64>,
-    /// The connection on which it waits, if there was a descriptor left for it.
+    /// The connection of the thread, if a descriptor was left for it.
     pub(super) waiting: Option<UnixStream>,
 }
 
@@ -48,19 +48,20 @@ enum StackAnswer {
     Stack(Stack),
 }
 
-/// Reads the stacks of the processes of one program.
+/// A reader of the stacks of one program's processes.
 pub(super) struct Stacks {
     questions: Sender<StackQuery>,
     answers: Receiver<StackAnswer>,
-    /// How many answers will come too late for their callers.
+    /// The number of answers that will come too late for their callers.
     late: usize,
 }
 
 impl Stacks {
-    /// A reader for a command with these arguments. It leaves out frames of libraries whose paths begin with `ours`.
+    /// Starts a reader for a command with these arguments. It leaves out frames of libraries whose paths begin with
+    /// `ours`.
     ///
     /// # Errors
-    /// No thread can be started.
+    /// Returns an error if the thread cannot be started.
     pub(super) fn new(ours: Vec<String>, arguments: &[OsString]) -> std::io::Result<Stacks> {
         let notebooks = Notebooks::new(arguments);
         let (questions, asked) = channel();
@@ -96,7 +97,7 @@ impl Stacks {
         let _ = self.questions.send(StackQuery::Forget(pid));
     }
 
-    /// The version of Python in a process, or why its stacks cannot be read.
+    /// Returns the Python version of a process, or the reason why its stacks cannot be read.
     pub(super) fn python(&mut self, pid: u32) -> (Option<String>, Option<String>) {
         match self.ask(StackQuery::Python(pid)) {
             Some(StackAnswer::Python(found)) => found,
@@ -104,7 +105,7 @@ impl Stacks {
         }
     }
 
-    /// The stack of a parked thread.
+    /// Returns the stack of a parked thread.
     pub(super) fn read(&mut self, thread: ParkedThread) -> Stack {
         match self.ask(StackQuery::Stack(thread)) {
             Some(StackAnswer::Stack(stack)) => stack,
@@ -112,8 +113,8 @@ impl Stacks {
         }
     }
 
-    /// Sends a query, and waits as long as a parked thread does. As long as an earlier answer is late, no query is
-    /// sent.
+    /// Sends a query, and waits for the answer as long as a parked thread does. While an earlier answer is late, no
+    /// query is sent.
     fn ask(&mut self, question: StackQuery) -> Option<StackAnswer> {
         while self.late > 0 && self.answers.try_recv().is_ok() {
             self.late -= 1;

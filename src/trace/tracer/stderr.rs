@@ -1,10 +1,11 @@
-//! What a program writes on stderr, noted on its way so that its last lines are known.
+//! A program's stderr: the last lines are recorded while they are passed on.
 //!
-//! The program keeps the stderr of its caller wherever it could tell the difference: a terminal, a device, and a socket,
-//! because its receiver may look at who writes (the journal does). A regular file is read when the program has ended.
-//! Instead of a pipe the program gets another pipe, and a process of ours passes on what comes there. That process ends
-//! when nobody can write any more: a child that outlives the tracer is not killed by SIGPIPE, and a reader that goes away
-//! ends the program as before. Where stdout is the same pipe, it goes the same way, so that the order stays.
+//! The program keeps the stderr of its caller wherever it could notice the difference: a terminal, a device, and a
+//! socket, because its receiver may check the writing process (the journal does). A regular file is read when the
+//! program has ended. Instead of a pipe the program gets another pipe, and a process of ours passes the bytes on. That
+//! process ends when no process can write any more. So a child that outlives the tracer is not killed by SIGPIPE, and a
+//! reader that goes away ends the program as before. If stdout is the same pipe, it takes the same way, so that the
+//! order remains.
 
 use std::fs::{File, Metadata, metadata};
 use std::io::{self, PipeReader, PipeWriter};
@@ -19,23 +20,23 @@ use rustix::io::ioctl_fionread;
 
 use cuda_pitfalls_instrument::supervisor::to_timespec;
 
-/// The most that is passed on at once, in bytes.
+/// The maximum number of bytes that are passed on at once.
 const PIECE_BYTES: usize = 1 << 16;
-/// The wait between two looks at whether everything was passed on.
+/// The interval between checks whether everything was passed on.
 const LOOK_NS: u64 = 1_000_000;
 
-/// Where the last bytes of a program's stderr are found.
+/// The source of the last bytes of a program's stderr.
 pub(super) enum Stderr {
-    /// It cannot be noted without a change that the program or its reader could see.
+    /// The stderr cannot be recorded without a change that the program or its reader could see.
     Untouched,
-    /// A regular file, and where the program begins to write.
+    /// A regular file, and the position where the program begins to write.
     File(File, u64),
     /// A pipe of ours.
     Piped(PassedStderr),
 }
 
 impl Stderr {
-    /// Looks at our stderr, of which the last `most_bytes` are wanted. To be called before the program is started.
+    /// Finds out how to get the last `most_bytes` of our stderr. Must be called before the program is started.
     pub(super) fn find(most_bytes: usize) -> Stderr {
         let Some(ours) = look_at(2) else {
             return Stderr::Untouched;
@@ -59,7 +60,7 @@ impl Stderr {
         }
     }
 
-    /// What takes the place of our stderr, if anything does.
+    /// Returns the replacement of our stderr, if it is replaced.
     pub(super) fn passed_stderr(&self) -> Option<&PassedStderr> {
         match self {
             Stderr::Piped(passed) => Some(passed),
@@ -67,7 +68,7 @@ impl Stderr {
         }
     }
 
-    /// The last bytes, once everything that the program wrote has reached its reader.
+    /// Returns the last bytes, once everything that the program wrote has reached its reader.
     pub(super) fn read_last_bytes(&self, most_bytes: usize) -> Vec<u8> {
         match self {
             Stderr::Untouched => Vec::new(),
@@ -81,7 +82,8 @@ fn look_at(fd: i32) -> Option<Metadata> {
     metadata(format!("/proc/self/fd/{fd}")).ok()
 }
 
-/// The end of what was written through our stderr since it was at `from`: the position is shared with the program.
+/// Returns the end of the text that was written through our stderr since it was at `from`: the position is shared with
+/// the program.
 fn read_end(file: &File, from: u64, most_bytes: usize) -> io::Result<Vec<u8>> {
     let to = seek(io::stderr(), SeekFrom::Current(0))?.min(file.metadata()?.len());
     let from = from.max(to.saturating_sub(most_bytes as u64));
@@ -90,18 +92,19 @@ fn read_end(file: &File, from: u64, most_bytes: usize) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// What the process that passes on shares with this one, before the ring of bytes.
+/// The state that the passing process shares with this one, before the ring of bytes.
 #[repr(C)]
 struct PassingProgress {
-    /// Whether bytes may have left the pipe and not reached the reader.
+    /// `true` if bytes may have left the pipe and not reached the reader.
     is_busy: AtomicBool,
-    /// How many bytes were passed on.
+    /// The number of bytes that were passed on.
     passed: AtomicU64,
 }
 
-/// A pipe in the place of our stderr, and the process that passes on what comes there.
+/// A pipe that replaces our stderr, and the process that passes its bytes on.
 pub(super) struct PassedStderr {
-    /// For the program. It has no reader in this process, which must not keep the pipe open when the true reader is gone.
+    /// The end for the program. It has no reader in this process, which must not keep the pipe open when the true
+    /// reader is gone.
     pipe: PipeWriter,
     is_stdout_too: bool,
     progress: *mut PassingProgress,
@@ -109,10 +112,10 @@ pub(super) struct PassedStderr {
 }
 
 impl PassedStderr {
-    /// Starts to pass on.
+    /// Starts to pass bytes on.
     ///
     /// # Errors
-    /// There is no pipe, no memory or no process for it.
+    /// Returns an error if the pipe, the memory or the process cannot be created.
     pub(super) fn start(most_bytes: usize) -> io::Result<PassedStderr> {
         let (reader, pipe) = io::pipe()?;
         let is_stdout_too = match (look_at(1), look_at(2)) {
@@ -148,12 +151,12 @@ impl PassedStderr {
         }
     }
 
-    /// A descriptor for the program's stderr.
+    /// Returns a descriptor for the program's stderr.
     pub(super) fn stderr(&self) -> io::Result<Stdio> {
         Ok(self.pipe.try_clone()?.into())
     }
 
-    /// A descriptor for the program's stdout, where that was the same pipe.
+    /// Returns a descriptor for the program's stdout, if that was the same pipe.
     pub(super) fn stdout(&self) -> io::Result<Option<Stdio>> {
         if self.is_stdout_too {
             self.stderr().map(Some)
@@ -162,7 +165,7 @@ impl PassedStderr {
         }
     }
 
-    /// The last bytes, once everything is passed on that is in the pipe by now, or its reader has gone.
+    /// Returns the last bytes, once all current bytes of the pipe are passed on, or its reader has gone.
     pub(super) fn finish_passing(&self) -> Vec<u8> {
         // SAFETY: the mapping is never taken back.
         let progress = unsafe { &*self.progress };
@@ -189,15 +192,15 @@ impl PassedStderr {
     }
 }
 
-/// The bytes behind the progress.
+/// Returns the bytes after the progress.
 fn ring_bytes(progress: *mut PassingProgress) -> *mut u8 {
     progress.wrapping_add(1).cast()
 }
 
-/// Passes on what comes from a pipe to our stderr, until nobody can write to it, or nobody reads what is passed on.
+/// Passes the bytes of a pipe on to our stderr, until no process can write to the pipe, or no process reads our stderr.
 ///
 /// # Safety
-/// Only in a child of `fork`; `progress` has a ring of `most_bytes` behind it.
+/// Must be called only in a child of `fork`. A ring of `most_bytes` must follow `progress`.
 unsafe fn pass_on(
     reader: &PipeReader,
     progress: *mut PassingProgress,
@@ -209,7 +212,7 @@ unsafe fn pass_on(
         for signal in 1..=libc::SIGRTMAX() {
             libc::signal(signal, libc::SIG_IGN);
         }
-        // Whoever waits for the end of another descriptor must not wait for this process.
+        // A process that waits for the end of another descriptor must not wait for this process.
         libc::dup2(reader.as_raw_fd(), 0);
         libc::close(1);
         if libc::syscall(libc::SYS_close_range, 3, u32::MAX, 0) != 0 {

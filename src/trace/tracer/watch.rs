@@ -12,7 +12,7 @@ struct Readings {
 pub(super) struct MemoryWatch(Vec<Readings>);
 
 impl MemoryWatch {
-    /// Begins with the readings from before the program's start, in NVML order.
+    /// Returns a watch that begins with the readings from before the program's start, in NVML order.
     pub(super) fn from_first_readings(used: &[Option<u64>], now_ns: u64) -> MemoryWatch {
         MemoryWatch(
             used.iter()
@@ -53,7 +53,7 @@ impl MemoryWatch {
         }
     }
 
-    /// The longest gap of each GPU in nanoseconds. None for a GPU without a reading after the program's end.
+    /// Returns the longest gap of each GPU in nanoseconds. None for a GPU without a reading after the program's end.
     pub(super) fn longest_gaps(&self, ended_ns: u64) -> Vec<Option<u64>> {
         let all = self.0.iter();
         all.map(|it| {

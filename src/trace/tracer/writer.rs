@@ -10,33 +10,34 @@ use super::TracerError;
 use crate::{TraceLine, redact_line};
 use cuda_pitfalls_core::text::redact::Redactor;
 
-/// The most events. Further ones are only counted: a program that makes contexts for a day would fill the disk.
+/// The maximum number of events. Further ones are only counted: a program that creates contexts for a day would fill
+/// the disk.
 const MOST_EVENTS: u64 = 10_000;
-/// The most changes of memory, for the same reason.
+/// The maximum number of memory changes, for the same reason.
 const MOST_MEMORY: u64 = 200_000;
 
 /// The longest document, in bytes, because the program decides how long its messages are.
 const MOST_BYTES: u64 = 256 << 20;
 
-/// Writes lines. A failure is reported at the end, so that the program can continue.
+/// A writer of lines. A failure is reported at the end, so that the program can continue.
 pub(super) struct Writer {
     path: PathBuf,
     file: BufWriter<File>,
     failed: Option<String>,
-    /// What leaves out who made the trace, if that is wanted.
+    /// The redactor of the names of the trace's author; `None` to write them as they are.
     redact: Option<Redactor>,
     events: u64,
     memory: u64,
     bytes: u64,
-    /// How many events were left out; changes of memory are not counted.
+    /// The number of events that were left out; changes of memory are not counted.
     pub(super) left_out: u64,
-    /// The most memory in use on each GPU, in bytes.
+    /// The highest memory in use on each GPU, in bytes.
     pub(super) peaks: BTreeMap<usize, u64>,
 }
 
 impl Writer {
-    /// Makes the folder and the file. Only this user can read them, because arguments and variables of a program may be
-    /// secret.
+    /// Creates the folder and the file. Only this user can read them, because arguments and variables of a program may
+    /// be secret.
     pub(super) fn create_file(
         folder: &Path,
         redact: Option<Redactor>,

@@ -21,7 +21,7 @@ pub(super) fn context_clues<'a>(history: &History<'a>) -> Vec<Clue<'a>> {
     clues
 }
 
-/// A clue about the context at this place among those of its program.
+/// Returns a clue about one context of a program, by its index.
 fn context_clue<'a>(
     trace: &'a Trace,
     program: &ProgramHistory<'a>,
@@ -74,8 +74,8 @@ fn context_clue<'a>(
     Some(clue)
 }
 
-/// Whether a context was created on a thread that had selected no device, in a process whose other threads work elsewhere.
-/// None if it is not known whether the thread had a current context.
+/// Returns `true` if a context was created on a thread that had selected no device, in a process whose other threads
+/// work elsewhere. None if it is not known whether the thread had a current context.
 fn is_of_unselected_thread(program: &ProgramHistory<'_>, life: &ContextLife<'_>) -> Option<bool> {
     let created = life.created;
     let EventKind::Context {
@@ -110,8 +110,8 @@ fn is_of_unselected_thread(program: &ProgramHistory<'_>, life: &ContextLife<'_>)
     Some(is_alone && worked_on(program, gpu).is_some())
 }
 
-/// Whether a thread worked on a GPU and on another one. A thread that releases contexts at the end has not worked on their
-/// GPUs, and one that copies fetches what is there.
+/// Returns `true` if a thread worked on this GPU and on another one. A thread that releases contexts at the end has not
+/// worked on their GPUs, and a thread that copies only fetches existing data.
 fn has_thread_on_both(program: &ProgramHistory<'_>, gpu: Option<&str>) -> bool {
     let (mut here, mut elsewhere) = (HashSet::new(), HashSet::new());
     for (_, event) in &program.events {
@@ -132,7 +132,7 @@ fn has_thread_on_both(program: &ProgramHistory<'_>, gpu: Option<&str>) -> bool {
     !here.is_disjoint(&elsewhere)
 }
 
-/// A context of the process on another GPU, with work.
+/// Returns a context of the process on another GPU, if it did work there.
 fn worked_on<'p, 'a>(
     program: &'p ProgramHistory<'a>,
     but: Option<&str>,
@@ -148,8 +148,8 @@ fn own_ordinal(own: Option<&ContextLife<'_>>) -> String {
     }
 }
 
-/// The next event of the thread, except loading code, which comes with a context; none unless it asks for page-locked
-/// host memory.
+/// Returns the thread's next event if it requests page-locked host memory. Skips loading code, which comes with a
+/// context.
 fn pinned_next<'a>(program: &ProgramHistory<'a>, life: &ContextLife<'_>) -> Option<&'a TraceEvent> {
     for (at, event) in &program.events {
         let is_later = *at > life.event && event.tid == life.created.tid;
@@ -163,8 +163,8 @@ fn pinned_next<'a>(program: &ProgramHistory<'a>, life: &ContextLife<'_>) -> Opti
     None
 }
 
-/// The first call that returned CUDA_ERROR_ILLEGAL_ADDRESS after the process had used the GPU of a context. Later calls
-/// return it too; the cause lies before the first.
+/// Returns the first call that returned CUDA_ERROR_ILLEGAL_ADDRESS after the process had used the GPU of a context.
+/// Later calls return it too; the cause lies before the first.
 fn fault_after<'a>(
     program: &ProgramHistory<'a>,
     life: &ContextLife<'_>,
@@ -182,7 +182,8 @@ fn fault_after<'a>(
     None
 }
 
-/// Whether a user's line is above another in the same function: `with` returns to its first line when it ends.
+/// Returns `true` if a user's line is above another in the same function: `with` returns to its first line when it
+/// ends.
 fn goes_back(before: &TraceEvent, now: &TraceEvent) -> bool {
     let (Some(before), Some(now)) = (before.stack.user_frame(), now.stack.user_frame()) else {
         return false;
@@ -194,7 +195,7 @@ fn goes_back(before: &TraceEvent, now: &TraceEvent) -> bool {
     before.file.is_some() && is_same && next_line < line
 }
 
-/// A clue for each process that created a context, about all of them.
+/// Returns a clue for each process that created a context, about all its contexts.
 pub(super) fn process_clues<'a>(history: &History<'a>) -> Vec<Clue<'a>> {
     let mut clues = Vec::new();
     for program in &history.programs {
@@ -207,7 +208,7 @@ fn process_clue<'a>(trace: &'a Trace, program: &ProgramHistory<'a>) -> Option<Cl
     let gpus = program.gpus();
     let mut unused: Vec<&ContextLife> = program.contexts.iter().collect();
     unused.retain(|life| program.used(life.created.gpu.as_deref()) == Some(false));
-    // The clue is at the first of them, or at the first context if there are none.
+    // The clue is at the first of them, or at the first context if the list is empty.
     let first = *unused.first().or(gpus.first())?;
     let (mut used, mut is_known) = (0, true);
     for life in &gpus {
@@ -247,7 +248,7 @@ fn process_clue<'a>(trace: &'a Trace, program: &ProgramHistory<'a>) -> Option<Cl
     Some(clue)
 }
 
-/// Whether the process used no GPU between the first of its contexts and the first on the last GPU.
+/// Returns `true` if the process used no GPU between the first of its contexts and the first on the last GPU.
 fn made_at_once(program: &ProgramHistory<'_>, gpus: &[&ContextLife<'_>]) -> bool {
     let (Some(first), Some(last)) = (gpus.first(), gpus.last()) else {
         return false;

@@ -14,7 +14,7 @@ fn fork_clue<'a>(history: &History<'a>, fork: Fork<'_, 'a>) -> Option<Clue<'a>> 
     let mut clue = about("forked", fork.event.0, fork.event.1)?
         .with("parent", u64::from(fork.parent))
         .with("contexts", u64::from(fork.contexts));
-    if let Some((index, event)) = refused_call(fork) {
+    if let Some((index, event)) = failed_call(fork) {
         clue = clue
             .with("refused", true)
             .with("refused_call", event.call.as_str())
@@ -35,7 +35,7 @@ fn fork_clue<'a>(history: &History<'a>, fork: Fork<'_, 'a>) -> Option<Clue<'a>> 
     Some(with_init(clue, history, fork))
 }
 
-/// The clue with the `cuInit` that the child has inherited.
+/// Adds to the clue the `cuInit` that the child has inherited.
 fn with_init<'a>(clue: Clue<'a>, history: &History<'a>, fork: Fork<'_, 'a>) -> Clue<'a> {
     let Some((index, init)) = history.inherited_init(&fork) else {
         return clue
@@ -50,7 +50,7 @@ fn with_init<'a>(clue: Clue<'a>, history: &History<'a>, fork: Fork<'_, 'a>) -> C
     clue
 }
 
-/// Where a process forked: the user's line, or else the process and what it runs.
+/// Returns the place of a fork: the user's line, or else the process and what it runs.
 fn fork_origin(history: &History<'_>, fork: Fork<'_, '_>) -> String {
     let (_, event) = fork.event;
     if let Some(site) = event.stack.call_site() {
@@ -64,27 +64,27 @@ fn fork_origin(history: &History<'_>, fork: Fork<'_, '_>) -> String {
     }
 }
 
-/// The first call of a child that returned an error.
-fn refused_call<'a>(fork: Fork<'_, 'a>) -> Option<(usize, &'a TraceEvent)> {
+/// Returns the first call of a child that returned an error.
+fn failed_call<'a>(fork: Fork<'_, 'a>) -> Option<(usize, &'a TraceEvent)> {
     let mut events = fork.child.events.iter();
     let refused = events.find(|(at, event)| *at > fork.event.0 && event.has_failed());
     refused.copied()
 }
 
-/// A call of a program that returned an error, by the counts: the trace may lack its event.
+/// Returns a call of a program that returned an error, from the counts: the trace may lack its event.
 fn counted_error<'a>(program: &ProgramHistory<'a>) -> Option<&'a str> {
     let mut calls = program.counts?.calls.iter();
     let (call, _) = calls.find(|(_, count)| count.errors > 0)?;
     Some(call)
 }
 
-/// Forks at one line of a process, of which no call was seen to be refused.
+/// Forks at one line of a process without any failed call in a child.
 struct SilentForks<'h, 'a> {
     parent: u32,
     line: String,
     first: Fork<'h, 'a>,
     events: Vec<usize>,
-    /// Whether workers of PyTorch's loader were forked, each time.
+    /// `true` if each fork created a worker of PyTorch's data loader.
     is_loader: bool,
 }
 
@@ -92,7 +92,7 @@ fn silent_forks<'h, 'a>(history: &'h History<'a>) -> Vec<SilentForks<'h, 'a>> {
     let mut lines: Vec<SilentForks> = Vec::new();
     for fork in history.all_forks() {
         let (index, event) = fork.event;
-        let is_seen = refused_call(fork).is_some() || counted_error(fork.child).is_some();
+        let is_seen = failed_call(fork).is_some() || counted_error(fork.child).is_some();
         if is_seen
             || !is_python_child(fork)
             || is_for_exec(event)
@@ -120,8 +120,9 @@ fn silent_forks<'h, 'a>(history: &'h History<'a>) -> Vec<SilentForks<'h, 'a>> {
     lines
 }
 
-/// A clue for each line that forked children without a refused call in the trace. This does not show that CUDA worked:
-/// PyTorch refuses CUDA in such a child before it calls the driver, and Numba after a query that is not counted.
+/// Returns a clue for each line that forked children without a failed call in the trace. This does not show that CUDA
+/// worked: PyTorch refuses CUDA in such a child before it calls the driver, and Numba after a query that is not
+/// counted.
 pub(super) fn unseen_fork_clues<'a>(history: &History<'a>) -> Vec<Clue<'a>> {
     let end = history.trace.end.as_ref();
     let ended_well = end.is_some_and(|end| end.code == Some(0));
@@ -150,7 +151,7 @@ pub(super) fn unseen_fork_clues<'a>(history: &History<'a>) -> Vec<Clue<'a>> {
     clues
 }
 
-/// Whether a Python framework may refuse CUDA in the child without a driver call.
+/// Returns `true` if a Python framework may refuse CUDA in the child without a driver call.
 fn is_python_child(fork: Fork<'_, '_>) -> bool {
     if let Some(process) = fork.child.process
         && (process.python.is_some() || process.no_python.is_some())
@@ -162,7 +163,7 @@ fn is_python_child(fork: Fork<'_, '_>) -> bool {
     frames.any(|frame| frame.language == FrameLanguage::Python)
 }
 
-/// Whether the child executed another program, which initialises CUDA for itself.
+/// Returns `true` if the child executed another program, which initializes CUDA for itself.
 fn runs_another(programs: &[ProgramHistory<'_>], fork: Fork<'_, '_>) -> bool {
     programs.iter().any(|program| {
         let first = program.events.first();
@@ -170,8 +171,8 @@ fn runs_another(programs: &[ProgramHistory<'_>], fork: Fork<'_, '_>) -> bool {
     })
 }
 
-/// Whether Python forked to run another program: up to 3.9, and where there is a `preexec_fn`, `subprocess` forks first. A
-/// trace has no line of that program if it makes no call.
+/// Returns `true` if Python forked to run another program: `subprocess` forks first up to Python 3.9, and with a
+/// `preexec_fn`. A trace has no line of that program if it makes no call.
 fn is_for_exec(event: &TraceEvent) -> bool {
     let mut frames = event.stack.frames.iter();
     match frames.find(|frame| frame.language == FrameLanguage::Python) {

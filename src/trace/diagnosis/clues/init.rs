@@ -1,4 +1,4 @@
-//! The GPUs that each process got from `cuInit`, and the memory that it took.
+//! The GPUs that each process got from `cuInit`, and the memory that `cuInit` used.
 
 use std::collections::HashSet;
 
@@ -8,9 +8,9 @@ use crate::history::{Init, MASK, ORDER, ProgramHistory, known_ancestors};
 use crate::{EventKind, History, Trace, TraceEvent};
 use cuda_pitfalls_core::mask::{self, EntryEnd, Fate};
 
-/// The least memory of `cuInit` on a GPU; less is noise.
+/// The minimum memory of `cuInit` on a GPU; less is noise.
 const LEAST_BYTES: i64 = 1 << 20;
-/// The most memory of `cuInit` on a GPU; every context takes more.
+/// The maximum memory of `cuInit` on a GPU; every context uses more.
 const CONTEXT_BYTES: i64 = 100 << 20;
 
 pub(super) fn init_clues<'a>(history: &History<'a>) -> Vec<Clue<'a>> {
@@ -22,7 +22,7 @@ pub(super) fn init_clues<'a>(history: &History<'a>) -> Vec<Clue<'a>> {
     clues
 }
 
-/// Whether all contexts that a program created are known.
+/// Returns `true` if all contexts that a program created are known.
 fn is_whole(trace: &Trace) -> bool {
     let Some(end) = &trace.end else {
         return false;
@@ -30,13 +30,13 @@ fn is_whole(trace: &Trace) -> bool {
     trace.start.libcuda.is_some() && end.left_out == 0 && end.not_seen.is_empty()
 }
 
-/// Masks with which people hide all GPUs on purpose; Slurm and other schedulers set the third.
+/// Masks that users set to hide all GPUs on purpose; Slurm and other schedulers set the third.
 const HIDE_ALL: [&str; 5] = ["", "-1", "NoDevFiles", "none", "void"];
 /// More GPUs than a machine has.
 const MANY: usize = 64;
 
-/// What became of the entries of a mask, and whether GPUs are hidden by one that names what there is not. None where the
-/// rule does not say what was seen here.
+/// Returns a description of each entry of a mask, and `true` if an entry that does not refer to an existing GPU hides
+/// GPUs. None where the rule does not explain the observed GPUs.
 fn entries(
     trace: &Trace,
     init: &Init<'_>,
@@ -58,7 +58,7 @@ fn entries(
     };
     let (mut words, mut loses) = (Vec::new(), false);
     for entry in &reading.entries {
-        // An instance of MIG is none of these GPUs, and neither is what was made up.
+        // A MIG instance is not one of these GPUs, and a synthetic UUID is not either.
         if entry.text.starts_with("MIG-") || (known == 0 && entry.fate == UNKNOWN) {
             return None;
         }
@@ -74,7 +74,7 @@ fn entries(
     is_as_read.then_some((words, loses))
 }
 
-/// The nearest process above a program that had initialised CUDA before it began.
+/// Returns the nearest ancestor that had initialized CUDA before a program began.
 fn initialised_ancestor<'h, 'a>(
     history: &'h History<'a>,
     program: &ProgramHistory<'a>,
@@ -92,7 +92,7 @@ fn initialised_ancestor<'h, 'a>(
     None
 }
 
-/// The clue with what the nearest process above sees that had initialised CUDA before.
+/// Adds to the clue the GPUs of the nearest ancestor that had initialized CUDA before.
 fn with_parent<'a>(
     clue: Clue<'a>,
     history: &History<'a>,
@@ -124,7 +124,7 @@ fn gpu_names<'u>(trace: &Trace, uuids: impl IntoIterator<Item = &'u String>) -> 
     names.collect()
 }
 
-/// Whether GPUs, all of which are among others, come in another order there.
+/// Returns `true` if all GPUs are among the others, in a different order.
 fn is_reordered(gpus: &[String], others: &[String]) -> bool {
     let mut places = Vec::new();
     for gpu in gpus {
@@ -136,27 +136,27 @@ fn is_reordered(gpus: &[String], others: &[String]) -> bool {
     !places.is_sorted()
 }
 
-/// At which of some GPUs others begin that are the same ones in the same order, turned. None if they are not.
-fn turned_to(gpus: &[String], sees: &[String]) -> Option<usize> {
+/// Returns the index of the first GPU in `sees` if `gpus` is a rotation of `sees`. None otherwise.
+fn find_rotation(gpus: &[String], sees: &[String]) -> Option<usize> {
     let first = sees.iter().position(|gpu| Some(gpu) == gpus.first())?;
     let turned = sees.iter().cycle().skip(first).take(sees.len());
     turned.eq(gpus).then_some(first)
 }
 
-/// Whether a process of the same launcher, which may have run at the same time, begins with another of the same GPUs: a
-/// launcher that gives each process a first GPU of its own turns the order.
+/// Returns `true` if a process of the same launcher, which may have run at the same time, begins with a different one
+/// of the same GPUs: a launcher that assigns each process its own first GPU rotates the order.
 fn has_turned_sibling(
     history: &History<'_>,
     program: &ProgramHistory<'_>,
     gpus: &[String],
     sees: &[String],
 ) -> bool {
-    let Some(own) = turned_to(gpus, sees) else {
+    let Some(own) = find_rotation(gpus, sees) else {
         return false;
     };
     let launcher = history.launcher_pid(program);
     history.programs.iter().any(|other| {
-        let first = turned_to(other.visible().unwrap_or_default(), sees);
+        let first = find_rotation(other.visible().unwrap_or_default(), sees);
         first.is_some_and(|first| first != own)
             && other.ran_beside(program)
             && history.launcher_pid(other) == launcher
@@ -209,8 +209,8 @@ fn init_clue<'a>(history: &History<'a>, program: &ProgramHistory<'a>) -> Option<
     Some(with_parent(clue, history, program, mask))
 }
 
-/// Whether another process initialised CUDA, or created or destroyed a context, while `cuInit` ran. The change of memory
-/// then includes both.
+/// Returns `true` if another process initialized CUDA, or created or destroyed a context, while `cuInit` ran. The
+/// change of memory then includes both.
 fn is_beside_another(trace: &Trace, done: &TraceEvent) -> bool {
     let (began, until) = call_span(done);
     trace.events.iter().any(|other| match other.what {
@@ -222,7 +222,7 @@ fn is_beside_another(trace: &Trace, done: &TraceEvent) -> bool {
     })
 }
 
-/// When the call of an event began and ended. The stamp of `cuInit` is its end, that of a context its start.
+/// Returns the start and the end of an event's call. The stamp of `cuInit` is its end, that of a context its start.
 fn call_span(event: &TraceEvent) -> (u64, u64) {
     let elapsed = event.elapsed_ns.unwrap_or(0);
     match event.what {
@@ -231,7 +231,7 @@ fn call_span(event: &TraceEvent) -> (u64, u64) {
     }
 }
 
-/// The memory of `cuInit` on GPUs without a later context.
+/// Returns a clue about the memory of `cuInit` on GPUs without a later context.
 fn memory_clue<'a>(trace: &'a Trace, program: &ProgramHistory<'a>) -> Option<Clue<'a>> {
     let init = program.init()?;
     let mut read = Vec::new();
@@ -266,13 +266,14 @@ fn memory_clue<'a>(trace: &'a Trace, program: &ProgramHistory<'a>) -> Option<Clu
     Some(clue)
 }
 
-/// Whether what a GPU has more may be what `cuInit` of a program takes.
+/// Returns `true` if the additional memory on a GPU may come from a program's `cuInit`.
 fn may_take(trace: &Trace, program: &ProgramHistory<'_>, uuid: &str) -> bool {
     let mut contexts = program.contexts.iter();
     if contexts.any(|life| life.created.gpu.as_deref() == Some(uuid)) {
         return false;
     }
-    // On a GPU that the process does not see it takes nothing: that is somebody else's. Instances of MIG are no GPUs here.
+    // On a GPU that the process does not see, it uses no memory: the growth belongs to another process. MIG instances
+    // are not GPUs here.
     let seen = program.visible().unwrap_or_default();
     let is_seen_known = !seen.is_empty()
         && seen

@@ -1,4 +1,4 @@
-//! Limits that were set, or were to be set.
+//! Limits that a program set, or tried to set.
 
 use super::super::clue::Clue;
 use super::about;

@@ -1,4 +1,4 @@
-//! GPUs on which several processes of the program have contexts, though there are GPUs for each.
+//! GPUs that hold contexts of several processes of the program, though each process could have its own GPU.
 
 use std::collections::BTreeMap;
 
@@ -13,12 +13,12 @@ struct GpuHolder<'p, 'a> {
     life: &'p ContextLife<'a>,
 }
 
-/// A clue for each such GPU, and each launcher of its holders.
+/// Returns a clue for each such GPU and each launcher of its holders.
 pub(super) fn shared_gpu_clues<'a>(history: &History<'a>) -> Vec<Clue<'a>> {
     // A parent and its child usually share a GPU on purpose; ranks are siblings.
     let mut groups: BTreeMap<(&str, Option<u32>), Vec<GpuHolder<'_, 'a>>> = BTreeMap::new();
     for program in &history.programs {
-        // One without work needs no GPU at all: its contexts are stray, whoever else is there.
+        // A process without work needs no GPU at all: its contexts are stray, regardless of other processes.
         if program.process.is_none() || program.is_idle() {
             continue;
         }
@@ -52,7 +52,7 @@ fn shared_gpu_clue<'a>(
     let visible = holders
         .iter()
         .map(|holder| holder.program.visible().map(<[String]>::len));
-    // None if it is not known of one of them.
+    // None if it is unknown for one of them.
     let visible = visible.min()?;
     let siblings = count_siblings(history, launcher, &holders);
     let spare = spare_contexts(gpu, visible, &holders);
@@ -71,7 +71,8 @@ fn shared_gpu_clue<'a>(
     Some(clue)
 }
 
-/// How many programs of a launcher have contexts and do work, each of which one of the holders may have run beside.
+/// Returns the number of a launcher's programs that have contexts, do work, and may have run at the same time as one of
+/// the holders.
 fn count_siblings(
     history: &History<'_>,
     launcher: Option<u32>,
@@ -87,8 +88,8 @@ fn count_siblings(
     siblings.count()
 }
 
-/// The contexts that might have been elsewhere: those of processes with another GPU, if possible without work here; else
-/// as many as there would be too many if they were spread evenly.
+/// Returns the contexts that could have been on another GPU: those of processes with another GPU, preferably without
+/// work here; otherwise as many as exceed an even distribution.
 fn spare_contexts<'p, 'a>(
     gpu: &str,
     visible: Option<usize>,
@@ -116,7 +117,8 @@ fn spare_contexts<'p, 'a>(
     spare.map(|holder| holder.life).collect()
 }
 
-/// Whether one of the GPUs that all of these processes see has no context. None if it is not known what they see.
+/// Returns `true` if one of the GPUs that all of these processes see has no context. None if the GPUs of a process are
+/// not known.
 fn has_idle_gpu(history: &History<'_>, holders: &[&GpuHolder<'_, '_>]) -> Option<bool> {
     let mut idle = holders.first()?.program.visible()?.to_vec();
     for holder in holders {
@@ -129,7 +131,7 @@ fn has_idle_gpu(history: &History<'_>, holders: &[&GpuHolder<'_, '_>]) -> Option
     Some(!idle.is_empty())
 }
 
-/// Whether two processes had their contexts on a GPU at the same time.
+/// Returns `true` if two processes had their contexts on a GPU at the same time.
 fn is_beside(grown: &Grown, one: &GpuHolder<'_, '_>, other: &GpuHolder<'_, '_>) -> bool {
     if one.program.pid == other.program.pid {
         return false;
@@ -153,11 +155,11 @@ fn is_beside(grown: &Grown, one: &GpuHolder<'_, '_>, other: &GpuHolder<'_, '_>) 
     bytes > 0 && used >= bytes / 2
 }
 
-/// How much more memory of a GPU was in use than before the program began.
+/// The memory of a GPU in use beyond that before the program began.
 struct Grown {
-    /// None if the memory was not read.
+    /// The memory before the program; `None` if it was not read.
     start: Option<u64>,
-    /// The readings, with their times, in the order of time.
+    /// The readings, with their times, sorted by time.
     readings: Vec<(u64, u64)>,
 }
 
@@ -177,7 +179,7 @@ impl Grown {
         }
     }
 
-    /// Right before a time.
+    /// Returns the growth right before a time.
     fn before(&self, t_ns: u64) -> Option<i64> {
         let start = self.start?;
         let count = self.readings.partition_point(|(at, _)| *at < t_ns);

@@ -1,4 +1,4 @@
-//! Writes of variables that CUDA reads, or that are spelt nearly so.
+//! Writes of variables that CUDA reads, or of variables with a similar name.
 
 use std::collections::HashSet;
 
@@ -60,7 +60,7 @@ fn variable_clue<'a>(history: &History<'a>, write: &VariableWrite<'a>) -> Option
     Some(clue.with("in_package", is_of_package))
 }
 
-/// Masks of which a program read the last alone.
+/// Returns a clue for each program that wrote several masks before its `cuInit` read the last one.
 pub(super) fn overwritten_clues<'a>(history: &History<'a>) -> Vec<Clue<'a>> {
     let mut clues = Vec::new();
     for (number, program) in history.programs.iter().enumerate() {
@@ -104,7 +104,7 @@ fn overwritten_clue<'a>(
     Some(clue)
 }
 
-/// Variables that are spelt nearly as others, each where it is first written or read.
+/// Returns a clue for each variable whose name is similar to a known one, at its first write or read.
 pub(super) fn misspelled_clues<'a>(history: &History<'a>) -> Vec<Clue<'a>> {
     let mut seen: Vec<(usize, &str, &str)> = Vec::new();
     for write in &history.writes {
@@ -156,12 +156,12 @@ fn misspelled_clue<'a>(
     Some(clue)
 }
 
-/// The package whose function the user's line called.
+/// Returns the package of the function that the user's line called.
 fn called_package(event: &TraceEvent) -> Option<&str> {
     event.stack.entry()?.package.as_deref()
 }
 
-/// The value of a variable at a time after `cuInit`: `None` if unknown, `Some(None)` if it was not set.
+/// Returns the value of a variable at a time after `cuInit`: `None` if unknown, `Some(None)` if it was not set.
 fn value_at<'a>(
     program: &ProgramHistory<'a>,
     write: &VariableWrite<'a>,

@@ -1,4 +1,4 @@
-//! The files of rules: what they name is there.
+//! The files of rules: all names in them must exist.
 
 use std::path::Path;
 
@@ -87,7 +87,7 @@ fn rules_replace_others_that_there_are() {
     assert!(names.len() >= 13 && names.is_sorted(), "{names:?}");
 }
 
-/// What is wrong with `instead_of` of rules: a rule that there is not, or two that replace each other.
+/// Returns the faults in the rules' `instead_of`: an unknown rule, or two rules that replace each other.
 fn unconnected(rules: &[DiagnosisRule]) -> Vec<String> {
     let mut wrong = Vec::new();
     for rule in rules {
@@ -147,7 +147,7 @@ shown = { torch = ["context/a control"] }
     );
 }
 
-/// What is wrong with a rule beyond what its type excludes.
+/// Returns the faults of a rule beyond those that its type excludes.
 fn faults(rule: &DiagnosisRule) -> Vec<String> {
     let mut faults = Vec::new();
     if rule.why.is_empty() {
@@ -201,7 +201,7 @@ fn fault_of_value(when: &RuleCondition, name: &str, wanted: &Value) -> Option<St
     ))
 }
 
-/// Each name between braces must be an attribute of every kind of clue that the rule asks about.
+/// Returns the faults of a text: each name between braces must be an attribute of every type of clue in the rule.
 fn faults_of_text(text: &str, kinds: &[&'static ClueKind]) -> Vec<String> {
     let (mut faults, mut placeholders) = (Vec::new(), 0);
     for part in parts(text) {

@@ -1,25 +1,25 @@
-//! What a process holds on one GPU, and when that is written. Nothing here reads or writes.
+//! A process's memory on one GPU, and the decision when to write it. Nothing here reads or writes.
 
 use std::collections::BTreeMap;
 
 use crate::{Held, LedgerReading, LedgerReason, MemoryKind};
 
-/// A smaller difference around a call is not charged to it: NVML counts in steps of this.
+/// The smallest difference around a call that is assigned to it: NVML counts in steps of this.
 const LEAST_GROWTH_BYTES: i64 = 64 << 10;
-/// A smaller change is written only together with something else.
+/// The smallest change that is written alone; a smaller one is written together with others.
 const STEP_BYTES: u64 = 1 << 20;
-/// How often changes are written.
+/// The shortest interval between writes of changes.
 const STEP_NS: u64 = 200_000_000;
-/// After so many readings, the next ones are half as many.
+/// The number of readings until the rate is halved.
 const MOST_AT_ONCE: u32 = 1000;
 
-/// What NVML said of a process on one GPU.
+/// The memory that NVML reported for a process on one GPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct MemoryCharge {
     pub(super) t_ns: u64,
-    /// What it charges to the process; `None` where it does not list the process.
+    /// The memory of the process; `None` where NVML does not list it.
     pub(super) own_bytes: Option<u64>,
-    /// What is in use on the GPU.
+    /// The memory in use on the GPU.
     pub(super) used_bytes: Option<u64>,
 }
 
@@ -29,8 +29,9 @@ impl MemoryCharge {
     }
 }
 
-/// The charge before and after a call: to the process where NVML lists it. Where it lists no process by the PID that the
-/// tracer knows, it is the memory in use on the GPU that the call names. `None` if the call took nothing there.
+/// Returns the memory that NVML reports before and after a call: that of the process where NVML lists it. Where NVML
+/// lists no process by the PID that the tracer knows, returns the memory in use on the GPU of the call. `None` if the
+/// call allocated nothing there.
 pub(super) fn charge_around_call(
     own: (u64, u64),
     used: (Option<u64>, Option<u64>),
@@ -44,9 +45,9 @@ pub(super) fn charge_around_call(
     }
 }
 
-/// What a call took in the driver, beyond what the page says and what other calls took meanwhile: the difference of
-/// the charge less the difference of what is attributed. `None` if it is too little, or the charge did not follow: the
-/// driver may keep what is freed, and serve an allocation from what it kept.
+/// Returns the driver-internal memory that a call allocated, beyond the page's records and the allocations of other
+/// calls at the same time: the change of NVML's figure minus the change of the attributed memory. `None` if it is too
+/// little, or if NVML's figure did not follow: the driver may keep freed memory, and serve an allocation from it.
 pub(super) fn unexplained_growth(charge: (u64, u64), attributed: (u64, u64)) -> Option<i64> {
     let charged = difference(charge);
     let growth = charged.saturating_sub(difference(attributed));
@@ -63,7 +64,7 @@ fn difference((before, after): (u64, u64)) -> i64 {
     after.min(most) as i64 - before.min(most) as i64
 }
 
-/// What a call is charged for that took memory in the driver.
+/// Returns the kind of the driver-internal memory that a call allocated.
 pub(in crate::tracer) fn kind_of(call: &str) -> MemoryKind {
     match call {
         "cuInit" => MemoryKind::Context,
@@ -78,21 +79,21 @@ pub(in crate::tracer) fn kind_of(call: &str) -> MemoryKind {
     }
 }
 
-/// Whether a call only gives back: what is charged more meanwhile is another's memory, whose owner has given it back.
+/// Returns `true` if a call only frees: if NVML's figure rises during it, its owner has freed imported memory.
 fn only_gives_back(call: &str) -> bool {
     ["MemUnmap", "MemRelease", "AddressFree", "IpcClose"]
         .iter()
         .any(|word| call.contains(word))
 }
 
-/// Whether managed memory may have moved to the GPU in a call.
+/// Returns `true` if managed memory may have moved to the GPU in a call.
 fn moves_managed(call: &str) -> bool {
     ["Launch", "Memcpy", "Memset", "Prefetch"]
         .iter()
         .any(|word| call.contains(word))
 }
 
-/// What a process was charged with on one GPU, and how much of it was attributed.
+/// The memory that NVML reported for a process on one GPU, and the part that was attributed.
 #[derive(Clone, Copy, Default)]
 pub(super) struct GpuTotals {
     pub(super) charged_bytes: u64,
@@ -100,49 +101,50 @@ pub(super) struct GpuTotals {
 }
 
 impl GpuTotals {
-    /// What was not attributed.
+    /// Returns the unattributed memory.
     pub(super) fn rest(self) -> i64 {
         difference((self.attributed_bytes, self.charged_bytes))
     }
 }
 
-/// What a call took in the driver.
+/// Driver-internal memory that a call allocated.
 struct CallGrowth {
     holder: u32,
     kind: MemoryKind,
     bytes: u64,
 }
 
-/// The holder to which a context was charged, and how much.
+/// The holder of a context, and the bytes that were assigned to it for the context.
 type ContextGrowth = (u32, u64);
 
-/// A process on one GPU.
+/// The account of a process on one GPU.
 #[derive(Default)]
 pub(super) struct GpuAccount {
-    /// In the order in which the calls were made.
+    /// The growth of each call, in the order of the calls.
     grown: Vec<CallGrowth>,
-    /// The contexts there: whether it is the primary one, and the handle of any other; with what its call took.
+    /// The contexts on the GPU, each with the memory of its call. The key is `true` for the primary one, and the handle
+    /// of any other.
     contexts: BTreeMap<(bool, u64), ContextGrowth>,
-    /// What a call took for a context that is not known yet.
+    /// Memory that a call allocated for a context that is not known yet.
     made: ContextGrowth,
     pub(super) charge: MemoryCharge,
     /// The holder of the context that ended last.
     ended: Option<u32>,
-    /// What there was when no call was under way, and the most that was charged since.
+    /// The totals when no call was running, and the maximum that NVML reported since.
     pub(super) settled: GpuTotals,
     most_bytes: u64,
-    /// What the page says that is held, by holder.
+    /// The memory of each holder according to the page.
     paged: BTreeMap<u32, (u64, Option<u64>)>,
-    /// How much the page says that is held.
+    /// The total memory according to the page.
     pub(super) page_bytes: u64,
     pub(super) managed_bytes: u64,
-    /// How much of it graphs have reserved.
+    /// The part of it that graphs have reserved.
     pub(super) graph_bytes: u64,
-    /// How much of the managed memory may have moved to the GPU.
+    /// The part of the managed memory that may have moved to the GPU.
     moved_bytes: u64,
     written: BTreeMap<u32, (u64, Option<u64>)>,
     written_charge: MemoryCharge,
-    /// The highest charge of a written peak, and how many were written.
+    /// The highest written peak, and the number of written peaks.
     peak: (u64, u32),
     is_written: bool,
 }
@@ -155,7 +157,7 @@ impl GpuAccount {
         }
     }
 
-    /// How much is attributed to anyone. The memory of graphs is on the page.
+    /// Returns the attributed memory. It includes graph memory, which is on the page.
     pub(super) fn attributed_bytes(&self) -> u64 {
         let mut bytes = self.page_bytes;
         for grown in &self.grown {
@@ -166,7 +168,7 @@ impl GpuAccount {
         bytes
     }
 
-    /// Takes how much graphs have reserved. Of that, what no call is known to have reserved.
+    /// Stores the memory that graphs have reserved. Returns the part that no known call reserved.
     pub(super) fn take_graphs(&mut self, bytes: u64) -> u64 {
         self.graph_bytes = bytes;
         let mut named = 0u64;
@@ -179,21 +181,21 @@ impl GpuAccount {
         bytes.saturating_sub(named)
     }
 
-    /// Forgets what the page said, before it is read again.
-    pub(super) fn turn_page(&mut self) {
+    /// Forgets the content of the page, before it is read again.
+    pub(super) fn clear_page(&mut self) {
         self.paged.clear();
         (self.page_bytes, self.managed_bytes, self.graph_bytes) = (0, 0, 0);
     }
 
-    /// Adds what the page says of a holder.
+    /// Adds the page's record of a holder.
     pub(super) fn add_holder(&mut self, holder: u32, bytes: u64, count: Option<u64>) {
         let held = self.paged.entry(holder).or_default();
         held.0 = held.0.saturating_add(bytes);
         held.1 = count.map(|count| held.1.unwrap_or(0).saturating_add(count));
     }
 
-    /// What of a growth beside a call the call took.
-    pub(super) fn taken_by(&mut self, call: &str, growth: i64) -> i64 {
+    /// Returns the part of a growth during a call that the call itself allocated.
+    pub(super) fn share_of_call(&mut self, call: &str, growth: i64) -> i64 {
         match growth {
             _ if moves_managed(call) => self.without_managed(growth),
             _ if only_gives_back(call) => growth.min(0),
@@ -201,7 +203,7 @@ impl GpuAccount {
         }
     }
 
-    /// What a call took that is not managed memory. The rows of managed memory hold all of it, wherever it is.
+    /// Returns the growth without managed memory. The rows of managed memory hold all of it, wherever it is.
     pub(super) fn without_managed(&mut self, growth: i64) -> i64 {
         self.moved_bytes = self.moved_bytes.min(self.managed_bytes);
         let left = self.managed_bytes - self.moved_bytes;
@@ -210,7 +212,7 @@ impl GpuAccount {
         growth.saturating_sub_unsigned(moved)
     }
 
-    /// Charges a call with what it took in the driver.
+    /// Assigns to a call the driver-internal memory that it allocated.
     pub(super) fn charge_growth(&mut self, holder: u32, kind: MemoryKind, bytes: u64) {
         if kind == MemoryKind::Context {
             self.made = (holder, bytes);
@@ -226,7 +228,7 @@ impl GpuAccount {
         }
     }
 
-    /// Like [`GpuAccount::charge_growth`], of a call that was charged before.
+    /// Adds to a call that already has memory; see [`GpuAccount::charge_growth`].
     pub(super) fn add_growth(&mut self, holder: u32, kind: MemoryKind, bytes: u64) {
         let made = self.made;
         self.charge_growth(holder, kind, bytes);
@@ -240,8 +242,8 @@ impl GpuAccount {
         }
     }
 
-    /// What calls took together that none of them was charged with; less than nothing if they were charged with too
-    /// much. Beside the end of a context everything counts; else the driver may have kept what was freed.
+    /// Returns the memory that calls allocated together and that was assigned to none of them; negative if too much was
+    /// assigned. At the end of a context every difference counts; otherwise the driver may have kept freed memory.
     pub(super) fn missing_growth(
         &mut self,
         before: (u64, u64),
@@ -272,8 +274,8 @@ impl GpuAccount {
         }
     }
 
-    /// Takes back what calls were charged with too much, from the last one first; beside the end of a context also from
-    /// what others took in the driver, the newest first.
+    /// Takes back the excess that was assigned to calls, from the last call first. At the end of a context, also takes
+    /// back driver-internal memory of other calls, the newest first.
     pub(super) fn take_back(&mut self, charged: &[(u32, u64)], mut bytes: u64, has_ended: bool) {
         for (holder, most) in charged.iter().rev() {
             bytes -= self.take_from_holder(*holder, bytes.min(*most));
@@ -303,20 +305,20 @@ impl GpuAccount {
         taken
     }
 
-    /// Charges what the driver keeps of a context that has ended to whoever made it.
+    /// Assigns the memory that the driver keeps of an ended context to the call that created the context.
     pub(super) fn keep_of_context(&mut self, bytes: u64) {
         if let Some(holder) = self.ended {
             self.add_growth(holder, MemoryKind::Context, bytes);
         }
     }
 
-    /// Takes what NVML says now.
+    /// Stores NVML's current figures.
     pub(super) fn take_charge(&mut self, charge: MemoryCharge) {
         self.charge = charge;
         self.most_bytes = self.most_bytes.max(charge.own_bytes.unwrap_or(0));
     }
 
-    /// Notes what there is while no call is under way.
+    /// Stores the totals while no call is running.
     pub(super) fn settle_totals(&mut self) {
         let charged_bytes = self.charge.own_bytes.unwrap_or(0);
         self.most_bytes = charged_bytes;
@@ -326,8 +328,8 @@ impl GpuAccount {
         };
     }
 
-    /// Takes what the driver has returned between calls from those that took memory in it, the newest first. True if
-    /// that changed a row.
+    /// Subtracts the memory that the driver has freed between calls from its holders, the newest first. Returns `true`
+    /// if that changed a row.
     pub(super) fn follow_returned(&mut self) -> bool {
         let Some(charged_bytes) = self.charge.own_bytes else {
             return false;
@@ -349,7 +351,7 @@ impl GpuAccount {
         true
     }
 
-    /// Forgets what calls were charged with: how much.
+    /// Forgets the memory that was assigned to calls, and returns its size.
     pub(super) fn forget_growth(&mut self) -> u64 {
         let grown = self
             .grown
@@ -360,7 +362,7 @@ impl GpuAccount {
         bytes
     }
 
-    /// Takes memory of this kind from those that hold it, the newest first.
+    /// Subtracts memory of this kind from its holders, the newest first.
     pub(super) fn shrink_kind(&mut self, kind: MemoryKind, mut bytes: u64) {
         for grown in self
             .grown
@@ -381,7 +383,8 @@ impl GpuAccount {
         );
     }
 
-    /// A context has gone, and what its call took. With the last one goes what any call took in the driver.
+    /// Removes a context, and the memory of its call. With the last context, also removes the driver-internal memory of
+    /// all calls.
     pub(super) fn end_context(&mut self, is_primary: bool, handle: u64) {
         let ended = self
             .contexts
@@ -396,15 +399,15 @@ impl GpuAccount {
         }
     }
 
-    /// Forgets everything that is held: another program runs in the process.
-    pub(super) fn start_anew(&mut self) {
-        self.turn_page();
+    /// Forgets all memory, because another program runs in the process.
+    pub(super) fn forget_program(&mut self) {
+        self.clear_page();
         self.grown.clear();
         self.contexts.clear();
         self.charge = MemoryCharge::default();
     }
 
-    /// The holders whose bytes have changed since the last written reading.
+    /// Returns the holders whose bytes have changed since the last written reading.
     fn changes(&self) -> Vec<Held> {
         let grown = self
             .grown
@@ -437,7 +440,7 @@ impl GpuAccount {
         changed
     }
 
-    /// Whether so much has changed that it is to be written. Where `is_told`, a holder that is new or gone is enough.
+    /// Returns `true` if the change is large enough to be written. If `is_told`, a new or removed holder is enough.
     pub(super) fn has_changed(&self, is_told: bool) -> bool {
         let changes = self.changes();
         let moved = changes.iter().map(|held| {
@@ -457,8 +460,8 @@ impl GpuAccount {
         is_changed && self.is_used()
     }
 
-    /// Whether the charge is higher than that of every peak before, by a step that grows with their number. If so, it is
-    /// to be written.
+    /// Returns `true` if the memory exceeds every peak before by a step that grows with their number. Then it must be
+    /// written.
     pub(super) fn is_peak(&mut self) -> bool {
         let (highest, count) = self.peak;
         let bytes = self
@@ -473,14 +476,14 @@ impl GpuAccount {
         is_peak
     }
 
-    /// Whether there is anything to be said of the process on this GPU.
+    /// Returns `true` if the process has or had anything on this GPU.
     pub(super) fn is_used(&self) -> bool {
         self.is_written
             || self.charge.own_bytes.is_some_and(|bytes| bytes > 0)
             || !self.changes().is_empty()
     }
 
-    /// The reading that is to be written now.
+    /// Returns the reading that must be written now.
     pub(super) fn reading(&mut self, pid: u32, gpu: &str, why: LedgerReason) -> LedgerReading {
         let held = self.changes();
         self.written.extend(
@@ -506,7 +509,8 @@ impl GpuAccount {
     }
 }
 
-/// When changes of a process are written: at once at first, and ever more rarely in one that runs for long.
+/// The pace of a process's changes: they are written immediately at first, and less and less often in a process that
+/// runs long.
 #[derive(Default)]
 pub(super) struct ChangePace {
     written: u32,
@@ -514,7 +518,7 @@ pub(super) struct ChangePace {
 }
 
 impl ChangePace {
-    /// Whether a change may be written. `is_told` is whether the process told of it.
+    /// Returns `true` if a change may be written. `is_told` is `true` if the process itself reported the change.
     pub(super) fn is_due(&self, now_ns: u64, is_told: bool) -> bool {
         let interval_ns = STEP_NS << (self.written / MOST_AT_ONCE).min(16);
         (is_told && self.written < MOST_AT_ONCE)
@@ -546,14 +550,15 @@ mod tests {
             unexplained_growth((10 * MIB, 510 * MIB), (0, 0)),
             Some(500 << 20)
         );
-        // Another thread allocated meanwhile, or another call was charged.
+        // Another thread allocated at the same time, or the memory was assigned to another call.
         assert_eq!(
             unexplained_growth((0, 510 * MIB), (0, 10 * MIB)),
             Some(500 << 20)
         );
         assert_eq!(unexplained_growth((0, 65_535), (0, 0)), None);
         assert_eq!(unexplained_growth((0, 65_536), (0, 0)), Some(65_536));
-        // An allocation that the driver had room for takes nothing from anyone, and a free that it keeps is no call's.
+        // An allocation that fits into memory the driver kept changes no other row, and freed memory that the driver
+        // keeps belongs to no call.
         assert_eq!(unexplained_growth((MIB, MIB), (0, MIB)), None);
         assert_eq!(unexplained_growth((MIB, MIB), (MIB, 0)), None);
         assert_eq!(
@@ -589,12 +594,12 @@ mod tests {
             "cuIpcCloseMemHandle",
         ] {
             assert_eq!(
-                [10, -10].map(|growth| account.taken_by(call, growth)),
+                [10, -10].map(|growth| account.share_of_call(call, growth)),
                 [0, -10],
                 "{call}"
             );
         }
-        assert_eq!(account.taken_by("cuMemFreeAsync", 10), 10);
+        assert_eq!(account.share_of_call("cuMemFreeAsync", 10), 10);
     }
 
     #[test]
@@ -641,7 +646,7 @@ mod tests {
         assert!(account.follow_returned());
         assert_eq!(account.attributed_bytes(), 26 * MIB);
         account.settle_totals();
-        // An allocation that is freed and whose memory the driver keeps is nobody's.
+        // A freed allocation whose memory the driver keeps has no owner.
         account.page_bytes = 0;
         assert!(!account.follow_returned());
     }
@@ -656,7 +661,7 @@ mod tests {
             charge_around_call((0, 0), (None, Some(9)), false, true),
             None
         );
-        // That is another process's.
+        // That growth belongs to another process.
         assert_eq!(charge_around_call((0, 0), used, true, true), None);
         assert_eq!(charge_around_call((0, 0), used, false, false), None);
     }
@@ -730,7 +735,7 @@ mod tests {
             [(1, 4 * MIB, Some(3)), (2, MIB, Some(1))]
         );
         assert!(!account.has_changed(true));
-        account.turn_page();
+        account.clear_page();
         account.add_holder(1, 4 * MIB, Some(3));
         account.add_holder(2, 10, Some(1));
         assert!(!account.has_changed(false), "less than a step");
@@ -739,7 +744,7 @@ mod tests {
             held(&account.reading(7, "G", LedgerReason::Peak)),
             [(2, 10, Some(1))]
         );
-        account.start_anew();
+        account.forget_program();
         let last = account.reading(7, "G", LedgerReason::End);
         assert_eq!(held(&last), [(1, 0, Some(0)), (2, 0, Some(0))]);
         assert!(account.is_used(), "once written, its end is written");
@@ -790,7 +795,7 @@ mod tests {
         assert!(pace.is_due(STEP_NS, false));
         pace.write(STEP_NS);
         assert!(pace.is_due(STEP_NS + 1, true) && !pace.is_due(STEP_NS + 1, false));
-        // A day of changes, of each of which the process tells.
+        // A day of changes, each reported by the process.
         let day_ns = 86_400 * 1_000_000_000u64;
         let written = (0..day_ns).step_by(20_000_000).filter(|now| {
             let is_due = pace.is_due(*now, true);

@@ -1,4 +1,4 @@
-//! The page on which a process notes whose its memory is (src/fake/shim/memory.rs).
+//! The page where a process records the owners of its memory (src/fake/shim/memory.rs).
 //!
 //! The process may write anything there, at any moment. Sums saturate, and a size that no GPU has counts as nothing.
 
@@ -8,12 +8,12 @@ use std::os::unix::fs::FileExt;
 
 use cuda_pitfalls_fake::counts::DEVICES;
 
-/// How many callers a process can tell apart, and one row for each device for all other callers.
+/// The number of callers that a process can distinguish, plus one row per device for all other callers.
 pub(in crate::tracer) const ROWS: usize = 4096;
-/// The rows of single callers.
+/// The number of rows for single callers.
 pub(in crate::tracer) const TOLD_ROWS: usize = ROWS - DEVICES;
-/// Words of a device: rounding, rest of pools, memory of graphs, bytes of its rows, how often they changed, and calls
-/// under way.
+/// Words of a device: allocation granularity, unused pool memory, graph memory, bytes of its rows, how often they
+/// changed, and running calls.
 const DEVICE_WORDS: usize = 6;
 const UNDER_WAY: usize = 5;
 /// Words of a row: bytes and allocations.
@@ -22,10 +22,11 @@ const WORD: usize = size_of::<u64>();
 const DEVICES_BYTES: usize = DEVICES * DEVICE_WORDS * WORD;
 /// The length of the page.
 pub(in crate::tracer) const PAGE_BYTES: usize = DEVICES_BYTES + ROWS * ROW_WORDS * WORD;
-/// No GPU has as much memory: a difference of two numbers was read while one of them changed, or the process lies.
+/// A limit above the memory of any GPU: a larger difference was read while one of its two numbers changed, or the
+/// process wrote a wrong number.
 const IMPOSSIBLE_BYTES: u64 = 1 << 48;
 
-/// What the page says of a device beside its rows.
+/// The page's records of a device, without its rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct DeviceBlock {
     pub(super) rounding_bytes: u64,
@@ -35,7 +36,7 @@ pub(super) struct DeviceBlock {
 }
 
 impl DeviceBlock {
-    /// All that the device's memory holds, as far as the page says it.
+    /// Returns the total of the device's memory according to the page.
     pub(super) fn total_bytes(&self) -> u64 {
         [
             self.rounding_bytes,
@@ -48,7 +49,7 @@ impl DeviceBlock {
     }
 }
 
-/// What a caller has.
+/// The memory of a caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct PageRow {
     pub(super) bytes: u64,
@@ -59,9 +60,9 @@ pub(super) struct PageRow {
 pub(super) struct SharedPage {
     file: File,
     devices_text: Vec<u8>,
-    /// The devices that have anything, by their ordinals.
+    /// The devices with any memory, by their ordinals.
     pub(super) devices: BTreeMap<usize, DeviceBlock>,
-    /// The rows that have anything.
+    /// The rows with any memory.
     pub(super) rows: BTreeMap<usize, PageRow>,
 }
 
@@ -75,7 +76,7 @@ impl SharedPage {
         }
     }
 
-    /// Reads the page. What cannot be read stays as it was.
+    /// Reads the page. If that fails, the last content remains.
     pub(super) fn read(&mut self) {
         let mut text = vec![0; PAGE_BYTES];
         if self.file.read_exact_at(&mut text, 0).is_ok() {
@@ -83,8 +84,8 @@ impl SharedPage {
         }
     }
 
-    /// Like [`SharedPage::read`], if anything was allocated or freed since. This reads little of a page that nobody has
-    /// written to.
+    /// Reads the page like [`SharedPage::read`], if anything was allocated or freed since. This reads little of an
+    /// unchanged page.
     pub(super) fn read_if_changed(&mut self) {
         if self
             .device_mark()
@@ -94,7 +95,7 @@ impl SharedPage {
         }
     }
 
-    /// What it says now of the devices, which changes with every allocation.
+    /// Returns the current text of the devices, which changes with every allocation.
     pub(super) fn device_mark(&self) -> Option<Vec<u8>> {
         let mut text = vec![0; DEVICES_BYTES];
         self.file.read_exact_at(&mut text, 0).ok().map(|()| text)
@@ -132,7 +133,7 @@ impl SharedPage {
     }
 }
 
-/// How many calls of the process were taking memory or giving it back when it had this mark.
+/// Returns the number of the process's calls that were allocating or freeing memory when it had this mark.
 pub(super) fn calls_under_way(mark: &[u8]) -> u64 {
     mark.as_chunks::<WORD>()
         .0
@@ -140,7 +141,7 @@ pub(super) fn calls_under_way(mark: &[u8]) -> u64 {
         .map_or(0, |word| u64::from_ne_bytes(*word))
 }
 
-/// The device whose further callers have this row, if it is such a row.
+/// Returns the device of a row that collects all further callers; `None` for the row of a single caller.
 pub(super) fn device_of_rest(row: usize) -> Option<usize> {
     row.checked_sub(TOLD_ROWS)
 }
@@ -149,7 +150,7 @@ fn plausible_bytes(word: u64) -> u64 {
     if word < IMPOSSIBLE_BYTES { word } else { 0 }
 }
 
-/// A page for tests, on which words are written.
+/// A writable page for tests.
 #[cfg(test)]
 pub(super) struct TestPage(pub(super) File);
 
@@ -166,7 +167,7 @@ impl TestPage {
         SharedPage::new(self.0.try_clone().unwrap())
     }
 
-    /// Writes words of a device, the first of which has this index.
+    /// Writes words of a device, beginning at this index.
     pub(super) fn device(&self, device: usize, index: usize, words: &[u64]) {
         self.write(device * DEVICE_WORDS + index, words);
     }

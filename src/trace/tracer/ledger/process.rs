@@ -1,4 +1,4 @@
-//! Whose the memory of one process is, on every GPU that it uses.
+//! The memory of one process by owner, on every GPU that it uses.
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hasher};
@@ -7,14 +7,14 @@ use super::account::{ChangePace, GpuAccount, GpuTotals, MemoryCharge};
 use super::page::{DeviceBlock, PageRow, SharedPage, device_of_rest};
 use crate::{Holder, LedgerReason, MemoryKind, Stack, TraceEvent, TraceLine};
 
-/// The most holders of a document. Further callers share one for each process and GPU.
+/// The maximum number of holders in a document. Further callers share one for each process and GPU.
 const MOST_HOLDERS: u32 = 10_000;
 
-/// Numbers that no two holders of a document share.
+/// A source of holder numbers, unique in a document.
 #[derive(Default)]
 pub(super) struct HolderNumbers(u32);
 
-/// A call that took memory.
+/// A call that allocated memory.
 #[derive(Clone)]
 pub(in crate::tracer) struct MemoryTaker {
     pub(in crate::tracer) t_ns: u64,
@@ -22,12 +22,12 @@ pub(in crate::tracer) struct MemoryTaker {
     pub(in crate::tracer) kind: MemoryKind,
     pub(in crate::tracer) call: String,
     pub(in crate::tracer) stack: Stack,
-    /// Whether another call may have taken a part of it.
+    /// `true` if another call may have allocated a part of it.
     pub(in crate::tracer) is_disturbed: bool,
 }
 
 impl MemoryTaker {
-    /// The call of an event, which took memory of this kind.
+    /// Returns the call of an event that allocated memory of this kind.
     pub(in crate::tracer) fn new(event: TraceEvent, kind: MemoryKind) -> MemoryTaker {
         MemoryTaker {
             t_ns: event.t_ns,
@@ -39,7 +39,7 @@ impl MemoryTaker {
         }
     }
 
-    /// What no single call took.
+    /// Returns a holder for memory that no single call allocated.
     fn from_nobody(t_ns: u64, gpu: &str, kind: MemoryKind) -> MemoryTaker {
         MemoryTaker {
             t_ns,
@@ -51,7 +51,7 @@ impl MemoryTaker {
         }
     }
 
-    /// A number that is the same for equal calls at the same place.
+    /// Returns a number that is the same for equal calls at the same place.
     fn stable_hash(&self) -> u64 {
         let place = serde_json::to_vec(&(
             &self.gpu,
@@ -74,19 +74,19 @@ struct HeldRow {
     is_managed: bool,
 }
 
-/// Calls that were under way at the same time, from the first that began until none is.
+/// Calls that run at the same time, from the start of the first until none is running.
 #[derive(Default)]
 pub(super) struct CallGroup {
-    /// What there was before the first of them, by GPU; `None` where none is under way.
+    /// The totals before the first of them, by GPU; `None` if no call is running.
     before: Option<BTreeMap<String, GpuTotals>>,
-    /// Whether the sum of what they were charged with may be wrong.
+    /// `true` if the sum of the memory assigned to them may be wrong.
     is_shared: bool,
-    /// The growth that they were charged with, by GPU, in the order in which they ended.
+    /// The memory assigned to each call, by GPU, in the order in which they ended.
     charged: Vec<(String, u32, u64)>,
     ended: Vec<MemoryTaker>,
 }
 
-/// More calls of a group are not told apart.
+/// The maximum number of calls in a group that are distinguished.
 const MOST_ENDED: usize = 64;
 
 impl CallGroup {
@@ -96,13 +96,13 @@ impl CallGroup {
         }
     }
 
-    /// Whether what its calls were charged with may yet change.
+    /// Returns `true` if the memory assigned to its calls may still change.
     pub(super) fn is_uncertain(&self) -> bool {
         self.before.is_some() && self.is_shared
     }
 
-    /// The call that most likely took what nobody was charged with on a GPU: one that made a context there, or the last
-    /// one there, or the last one.
+    /// Returns the call that most likely allocated the memory on a GPU that was assigned to none: one that created a
+    /// context there, or the last one there, or the last one.
     fn likeliest_taker(&self, gpu: &str) -> Option<&MemoryTaker> {
         let context = self
             .ended
@@ -114,14 +114,14 @@ impl CallGroup {
     }
 }
 
-/// Whether a call may end a context: what the driver then keeps is known only from the difference.
+/// Returns `true` if a call may end a context: the memory that the driver then keeps is known only from the difference.
 pub(super) fn ends_context(call: &str) -> bool {
     ["CtxDestroy", "CtxRelease", "CtxReset"]
         .iter()
         .any(|word| call.contains(word))
 }
 
-/// The UUID of a device of the page.
+/// Returns the UUID of a device of the page.
 fn gpu_at(gpus: &BTreeMap<i32, String>, device: usize) -> Option<&String> {
     gpus.get(&i32::try_from(device).ok()?)
 }
@@ -133,22 +133,22 @@ pub(super) struct ProcessLedger {
     /// The number of each holder, by its fingerprint.
     numbers: BTreeMap<u64, u32>,
     rows: BTreeMap<usize, HeldRow>,
-    /// By UUID.
+    /// The accounts, by UUID.
     gpus: BTreeMap<String, GpuAccount>,
-    /// What NVML said last of every GPU, used or not.
+    /// NVML's last figures for every GPU, used or not.
     charges: BTreeMap<String, MemoryCharge>,
     charged_ns: u64,
-    /// Holders that no written reading names yet.
+    /// Holders without a written reading so far.
     unwritten: Vec<Holder>,
     pub(super) pace: ChangePace,
     pub(super) group: CallGroup,
-    /// Whether the last reading and the page are of one moment.
+    /// `true` if the last reading and the page describe the same moment.
     pub(super) is_settled: bool,
-    /// Whether it has told whose its memory is. What its calls took before is kept, and written then.
+    /// `true` if the process has opened its page. The memory of its earlier calls is kept, and written then.
     pub(super) has_told: bool,
-    /// Whether it has initialised the driver.
+    /// `true` if it has initialized the driver.
     pub(super) is_ready: bool,
-    /// Whether its end is written.
+    /// `true` if its end is written.
     pub(super) is_ended: bool,
 }
 
@@ -166,7 +166,7 @@ impl ProcessLedger {
         self.rows.clear();
     }
 
-    /// What changes on the page whenever something is allocated or freed.
+    /// Returns the mark of the page, which changes whenever something is allocated or freed.
     pub(super) fn page_mark(&self) -> Option<Vec<u8>> {
         self.page.as_ref()?.device_mark()
     }
@@ -175,15 +175,15 @@ impl ProcessLedger {
         self.page.is_some()
     }
 
-    /// Forgets the program that the process has run before, but not what was written of it.
-    pub(super) fn start_anew(&mut self) {
+    /// Forgets the earlier program of the process, but not its written lines.
+    pub(super) fn forget_program(&mut self) {
         self.page = None;
         self.rows.clear();
         self.group = CallGroup::default();
-        self.gpus.values_mut().for_each(GpuAccount::start_anew);
+        self.gpus.values_mut().for_each(GpuAccount::forget_program);
     }
 
-    /// The account of a GPU.
+    /// Returns the account of a GPU.
     pub(super) fn gpu(&mut self, gpu: &str) -> &mut GpuAccount {
         let charge = self.charge_of(gpu);
         self.gpus
@@ -191,7 +191,7 @@ impl ProcessLedger {
             .or_insert_with(|| GpuAccount::new(charge))
     }
 
-    /// What NVML said of a GPU. Of a part of one (MIG) it says nothing.
+    /// Returns NVML's memory for this process on a GPU; empty for a MIG instance, which NVML does not report.
     fn charge_of(&self, gpu: &str) -> MemoryCharge {
         let nothing = MemoryCharge {
             t_ns: self.charged_ns,
@@ -200,7 +200,7 @@ impl ProcessLedger {
         self.charges.get(gpu).copied().unwrap_or(nothing)
     }
 
-    /// The number of a holder: that of an equal one, or a new one.
+    /// Returns the number of a holder: that of an equal one, or a new one.
     pub(super) fn holder(&mut self, taker: MemoryTaker, numbers: &mut HolderNumbers) -> u32 {
         let fingerprint = taker.stable_hash();
         if let Some(known) = self.numbers.get(&fingerprint) {
@@ -237,7 +237,7 @@ impl ProcessLedger {
         holder
     }
 
-    /// Names the caller that has a row of the page.
+    /// Sets the caller of a row of the page.
     pub(super) fn name_row(&mut self, row: usize, taker: MemoryTaker, numbers: &mut HolderNumbers) {
         let (gpu, is_managed) = (taker.gpu.clone(), taker.kind == MemoryKind::Managed);
         let holder = self.holder(taker, numbers);
@@ -252,7 +252,7 @@ impl ProcessLedger {
         );
     }
 
-    /// Reads the page. `gpus` has the UUIDs by ordinal. Where only `changes` are wanted, an unchanged page is not read
+    /// Reads the page. `gpus` has the UUIDs by ordinal. If only `changes` are needed, an unchanged page is not read
     /// again.
     pub(super) fn read_page(
         &mut self,
@@ -269,7 +269,7 @@ impl ProcessLedger {
         } else {
             page.read()
         }
-        self.gpus.values_mut().for_each(GpuAccount::turn_page);
+        self.gpus.values_mut().for_each(GpuAccount::clear_page);
         for (device, block) in &page.devices {
             if let Some(gpu) = gpu_at(gpus, *device) {
                 self.read_device(t_ns, gpu, block, numbers);
@@ -292,7 +292,7 @@ impl ProcessLedger {
         self.page = Some(page);
     }
 
-    /// Adds to a GPU what the page says of it and what no single caller holds.
+    /// Adds to a GPU the page's totals for it, and the memory that no single caller holds.
     fn read_device(
         &mut self,
         t_ns: u64,
@@ -315,7 +315,7 @@ impl ProcessLedger {
         }
     }
 
-    /// Adds a row to its GPU. A caller of which no message has come yet is attributed to nobody.
+    /// Adds a row to its GPU. A caller without a message so far remains unattributed.
     fn read_row(&mut self, row: usize, held: &PageRow) {
         let Some(named) = self.rows.get(&row) else {
             return;
@@ -329,7 +329,7 @@ impl ProcessLedger {
         }
     }
 
-    /// Notes that a call begins, before which NVML charged so much on each GPU.
+    /// Notes that a call begins, with the memory that NVML reported on each GPU before it.
     pub(super) fn begin_call(&mut self, charged: impl Iterator<Item = (String, u64)>) {
         if self.group.before.is_some() {
             return;
@@ -341,7 +341,7 @@ impl ProcessLedger {
                 charged_bytes,
                 attributed_bytes,
             };
-            // Memory that is being taken may be charged and not yet on the page, or on the page and charged since.
+            // While memory is being allocated, NVML may include it before the page does, or the page before NVML.
             let last = account.map(|account| account.settled).unwrap_or_default();
             let is_better = !self.is_settled && last.attributed_bytes > 0;
             (gpu, if is_better { last } else { now })
@@ -363,7 +363,7 @@ impl ProcessLedger {
         }
     }
 
-    /// Ends the calls that were under way at the same time. True if that changed a row.
+    /// Ends the calls that ran at the same time. Returns `true` if that changed a row.
     pub(super) fn close_group(&mut self, numbers: &mut HolderNumbers) -> bool {
         let group = std::mem::take(&mut self.group);
         let mut is_changed = false;
@@ -417,7 +417,8 @@ impl ProcessLedger {
         is_changed
     }
 
-    /// Forgets what calls were charged with, because it was what the whole GPU had in use: how much, on each GPU.
+    /// Forgets the memory that was assigned to calls, because it came from the figures of the entire GPU. Returns its
+    /// size on each GPU.
     pub(super) fn forget_growth(&mut self) -> BTreeMap<String, u64> {
         let forgotten = self
             .gpus
@@ -432,7 +433,7 @@ impl ProcessLedger {
         forgotten
     }
 
-    /// How much is attributed on each GPU, and how much graphs have of that.
+    /// Returns the attributed memory on each GPU, and the part reserved by graphs.
     pub(super) fn attributed_by_gpu(&self) -> BTreeMap<String, (u64, u64)> {
         let all = self
             .gpus
@@ -441,7 +442,7 @@ impl ProcessLedger {
         all.collect()
     }
 
-    /// How much more graphs have reserved on each GPU than before a call.
+    /// Returns the additional memory that graphs have reserved on each GPU since before a call.
     pub(super) fn grown_graphs(&self, before: &BTreeMap<String, (u64, u64)>) -> Vec<(String, u64)> {
         let more = self.gpus.iter().map(|(gpu, account)| {
             let (_, graphs) = before.get(gpu).copied().unwrap_or_default();
@@ -450,7 +451,7 @@ impl ProcessLedger {
         more.filter(|(_, bytes)| *bytes > 0).collect()
     }
 
-    /// Notes which call had graphs reserve memory.
+    /// Notes the call for which graphs reserved memory.
     pub(super) fn name_graphs(
         &mut self,
         grown: &[(String, u64)],
@@ -469,7 +470,7 @@ impl ProcessLedger {
         }
     }
 
-    /// Takes what NVML says of the process on each GPU.
+    /// Stores NVML's figures for the process on each GPU.
     pub(super) fn take_charges(&mut self, t_ns: u64, charges: BTreeMap<String, MemoryCharge>) {
         (self.charges, self.charged_ns) = (charges, t_ns);
         let charged = self
@@ -486,7 +487,7 @@ impl ProcessLedger {
         }
     }
 
-    /// The GPUs of which there is anything to be said.
+    /// Returns the GPUs where the process has or had anything.
     pub(super) fn used_gpus(&self) -> Vec<String> {
         self.gpus
             .iter()
@@ -495,7 +496,8 @@ impl ProcessLedger {
             .collect()
     }
 
-    /// The GPUs on which so much has changed that it is to be written. `is_told` is whether the process told of it.
+    /// Returns the GPUs with a change that is large enough to be written. `is_told` is `true` if the process itself
+    /// reported the change.
     pub(super) fn changed_gpus(&self, is_told: bool) -> Vec<String> {
         self.gpus
             .iter()
@@ -504,7 +506,7 @@ impl ProcessLedger {
             .collect()
     }
 
-    /// The lines that are to be written now: new holders, and a reading of each of these GPUs.
+    /// Returns the lines that must be written now: new holders, and a reading of each of these GPUs.
     pub(super) fn lines(&mut self, why: LedgerReason, gpus: &[String]) -> Vec<TraceLine> {
         let holders = std::mem::take(&mut self.unwritten).into_iter();
         let mut lines: Vec<TraceLine> = holders
@@ -540,7 +542,7 @@ mod tests {
         }
     }
 
-    /// What is written now of every GPU: the kind of each holder, and its bytes.
+    /// Returns the current lines of every GPU: the kind of each holder, and its bytes.
     fn written(
         ledger: &mut ProcessLedger,
         kinds: &mut BTreeMap<u32, MemoryKind>,
@@ -568,7 +570,7 @@ mod tests {
         notes.device(1, 0, &[1, 2, 3, 64 * MIB + 50]);
         notes.row(5, 64 * MIB, 2);
         notes.row(ROWS - 63, 50, 5);
-        // Of this one nothing was told, and this device nobody knows.
+        // This row has no message, and this device is unknown.
         notes.row(6, MIB, 1);
         notes.device(9, 0, &[MIB]);
         ledger.name_row(
@@ -609,7 +611,7 @@ mod tests {
             ledger.holder(taker(MemoryKind::Driver, "cuModuleLoad"), &mut numbers),
             first
         );
-        // Another process has numbers of its own.
+        // Another process has its own numbers.
         assert_ne!(
             ProcessLedger::new(8).holder(taker(MemoryKind::Code, "cuModuleLoad"), &mut numbers),
             first
@@ -640,7 +642,7 @@ mod tests {
         ledger.name_row(5, taker(MemoryKind::Pool, "cuMemAllocAsync"), &mut numbers);
         ledger.read_page(4, &gpus(), false, &mut numbers);
         assert_eq!(written(&mut ledger, &mut kinds), [(MemoryKind::Pool, MIB)]);
-        ledger.start_anew();
+        ledger.forget_program();
         assert!(!ledger.has_page());
         assert_eq!(written(&mut ledger, &mut kinds), [(MemoryKind::Pool, 0)]);
         ledger.open(notes.page());
@@ -651,7 +653,7 @@ mod tests {
         );
     }
 
-    /// A process whose page is still, charged with so much on one GPU.
+    /// A process with an unchanging page and `bytes` of memory on one GPU according to NVML.
     fn charged(ledger: &mut ProcessLedger, bytes: u64) {
         let charge = MemoryCharge {
             t_ns: 1,
@@ -695,7 +697,7 @@ mod tests {
             is_disturbed: true,
             ..taker(MemoryKind::Driver, "cuMemAlloc_v2")
         };
-        // Both were charged with 32 MiB that another thread was allocating.
+        // Both calls got 32 MiB that another thread was allocating.
         charged(&mut ledger, 0);
         begin(&mut ledger, 0);
         end(&mut ledger, context(), 532 * MIB, &mut numbers);
@@ -704,14 +706,14 @@ mod tests {
         charged(&mut ledger, 502 * MIB);
         assert!(ledger.close_group(&mut numbers));
         assert_eq!(ledger.gpu("GPU-0").attributed_bytes(), 502 * MIB);
-        // Neither was charged: the reading after one was that before the other.
+        // Neither call got any memory: the reading after one was the reading before the other.
         begin(&mut ledger, 502 * MIB);
         end(&mut ledger, other(), 0, &mut numbers);
         end(&mut ledger, other(), 0, &mut numbers);
         charged(&mut ledger, 512 * MIB);
         assert!(ledger.close_group(&mut numbers));
         assert_eq!(ledger.gpu("GPU-0").attributed_bytes(), 512 * MIB);
-        // What grows beside no call is nobody's.
+        // Growth without a call at the same time has no owner.
         charged(&mut ledger, 600 * MIB);
         assert!(!ledger.close_group(&mut numbers));
         assert_eq!(ledger.gpu("GPU-0").attributed_bytes(), 512 * MIB);
@@ -837,7 +839,7 @@ mod tests {
         assert_eq!(ledger.used_gpus(), ["GPU-0"]);
         ledger.take_charges(10, charges(10, [Some(0), None]));
         assert!(ledger.used_gpus().is_empty());
-        // Where PIDs cannot be matched, a GPU is used on which something is held.
+        // Where PIDs cannot be matched, a GPU with held memory counts as used.
         let holder = ledger.holder(
             taker(MemoryKind::Context, "cuCtxCreate_v2"),
             &mut HolderNumbers::default(),

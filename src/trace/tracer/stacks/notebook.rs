@@ -1,8 +1,9 @@
 //! The cells of notebooks.
 //!
 //! A Jupyter kernel compiles a cell under the name of a file that does not exist: the hash of the cell's text. The
-//! notebook that has a code cell with this hash is looked for under the name that Jupyter gives the kernel, and under the
-//! arguments of the traced command, for `jupyter execute train.ipynb`. A notebook that was changed since has another hash.
+//! tracer searches for a notebook that has a code cell with this hash: under the name that Jupyter gives the kernel,
+//! and among the arguments of the traced command, for `jupyter execute train.ipynb`. A notebook that was changed since
+//! has another hash.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -17,16 +18,16 @@ use super::source::{self, Readable};
 use crate::Stack;
 use crate::stack::kernel_cell;
 
-/// Larger notebooks are not read: those with many figures are.
+/// The largest notebook that is read, in bytes: those with many figures are large.
 const LARGEST: u64 = 32 << 20;
-/// The most of an environment that is read.
+/// The maximum number of bytes that are read of an environment.
 const MOST_ENVIRONMENT: u64 = 1 << 20;
-/// The most notebooks of a command that are looked into.
+/// The maximum number of notebooks that are searched for a command.
 const MOST: usize = 8;
-/// Longer cells are not kept, and of a command no more than so many: a program can make up as many as it likes.
+/// The longest kept cell. The number of kept cells is limited too, because a program can invent any number of them.
 const LONGEST: usize = 64 << 10;
 const MOST_CELLS: usize = 1_000;
-/// The variable by which Jupyter tells a kernel its notebook.
+/// The variable that contains the name of a kernel's notebook, set by Jupyter.
 const OWN_NOTEBOOK: &str = "JPY_SESSION_NAME=";
 /// The seed of ipykernel's hash.
 const SEED: u32 = 0xC70F_6907;
@@ -58,7 +59,8 @@ pub(super) struct Notebooks {
 }
 
 impl Notebooks {
-    /// `arguments` are those of the traced command, which starts in the current folder.
+    /// Returns an empty list of cells. `arguments` must come from the traced command, which starts in the current
+    /// folder.
     pub(super) fn new(arguments: &[OsString]) -> Notebooks {
         // The kernel may run in another folder.
         let folder = std::env::current_dir().unwrap_or_default();
@@ -102,7 +104,7 @@ impl Notebooks {
                     .line
                     .and_then(|line| text.lines().nth((line as usize).checked_sub(1)?));
                 if own.as_ref() == Some(&*frame) {
-                    stack.source = line.and_then(source::shown);
+                    stack.source = line.and_then(source::trimmed_line);
                 }
                 frame.file = Some(name.clone());
             }
@@ -114,7 +116,7 @@ fn is_notebook(path: &Path) -> bool {
     path.extension().is_some_and(|suffix| suffix == "ipynb")
 }
 
-/// The name and the text of the cell with this hash.
+/// Returns the name and the text of the cell with this hash.
 fn find(named: &[String], pid: u32, waiting: &UnixStream, hash: u32) -> Option<(String, String)> {
     let mut environment = Vec::new();
     if let Ok(file) = File::open(format!("/proc/{pid}/environ")) {
@@ -148,7 +150,7 @@ fn find(named: &[String], pid: u32, waiting: &UnixStream, hash: u32) -> Option<(
         })
 }
 
-/// The number of the code cell with this hash, or the numbers of equal ones, and its text.
+/// Returns the number of the code cell with this hash, or the numbers of equal ones, and its text.
 fn cell_with_hash(notebook: &str, hash: u32) -> Option<(String, String)> {
     let notebook: Notebook = serde_json::from_str(notebook).ok()?;
     let code = notebook
@@ -170,7 +172,7 @@ fn cell_with_hash(notebook: &str, hash: u32) -> Option<(String, String)> {
     Some((numbers.join(" or "), found.into_iter().next()?.1))
 }
 
-/// MurmurHash2 of 32 bits, as ipykernel's compiler.py has it.
+/// Returns the 32-bit MurmurHash2, as in ipykernel's compiler.py.
 fn murmur2(data: &[u8]) -> u32 {
     const M: u32 = 0x5BD1_E995;
     let mut hash = SEED ^ data.len() as u32;
@@ -195,7 +197,7 @@ fn murmur2(data: &[u8]) -> u32 {
 mod tests {
     use super::*;
 
-    /// Hashes that ipykernel 7.1 made.
+    /// Hashes from ipykernel 7.1.
     #[test]
     fn the_hash_is_ipykernels() {
         for (text, hash) in [

@@ -11,7 +11,7 @@ use super::{ParkedThread, source};
 
 use crate::{Frame, FrameLanguage, FrameOwner, Stack};
 
-/// Why frames of a thread are missing.
+/// The reason for missing frames of a thread.
 #[derive(Clone, Debug, thiserror::Error)]
 enum StackError {
     #[error("the memory map of process {pid} cannot be read: {why}")]
@@ -24,11 +24,12 @@ enum StackError {
 
 /// The largest file whose symbol table is read: a larger one would take as long as the call itself.
 const LARGEST_MODULE: u64 = 64 << 20;
-/// Line numbers are looked up in files up to this size.
+/// The largest file whose line numbers are read.
 const LARGEST_DEBUG: u64 = 256 << 20;
-/// How often a stack is read: other threads run meanwhile, and may change memory under the reader.
+/// The maximum number of attempts to read a stack: other threads run at the same time, and may change memory under the
+/// reader.
 const TRIES: u32 = 3;
-/// The most frames of a stack.
+/// The maximum number of frames in a stack.
 const MOST_FRAMES: usize = 128;
 
 pub(super) struct StackReader {
@@ -82,7 +83,7 @@ impl StackReader {
     }
 
     fn open(&mut self, pid: u32) -> &mut PythonMemory {
-        // An earlier attempt may have failed because the interpreter was not initialised yet.
+        // An earlier attempt may have failed because the interpreter was not initialized yet.
         if !matches!(self.pythons.get(&pid), Some(PythonMemory::Readable(_))) {
             self.pythons.insert(pid, open(pid));
         }
@@ -131,8 +132,8 @@ impl StackReader {
         stack
     }
 
-    /// The Python frames of a thread. If none of them belongs to the user, also those of the newest thread that has
-    /// one.
+    /// Returns the Python frames of a thread. If none of them belongs to the user, also returns those of the newest
+    /// thread with a user frame.
     fn python_frames(
         &mut self,
         thread: &ParkedThread,
@@ -152,7 +153,7 @@ impl StackReader {
         Err(StackError::Frames(last))
     }
 
-    /// Native frames with names, without those of the trace's own libraries.
+    /// Returns native frames with names, without those of the trace's own libraries.
     fn named(&self, pid: u32, mappings: &[Mapping], frames: &[u64]) -> Vec<Frame> {
         let program = std::fs::read_link(format!("/proc/{pid}/exe"))
             .ok()
@@ -206,10 +207,11 @@ impl StackReader {
 
 /// The file names of code that Python got as text: by `-c`, or from standard input.
 const GIVEN: [&str; 2] = ["<string>", "<stdin>"];
-/// The files of multiprocessing in which its children begin.
+/// The multiprocessing files where its children begin.
 const OF_CHILDREN: [&str; 3] = ["spawn.py", "forkserver.py", "resource_tracker.py"];
 
-/// The frames of a thread. If none of them belongs to the user, also those of the newest thread that has one.
+/// Returns the frames of a thread. If none of them belongs to the user, also returns those of the newest thread with a
+/// user frame.
 fn frames_for_thread(
     traces: &[py_spy::StackTrace],
     thread: &ParkedThread,
@@ -245,8 +247,8 @@ fn frames_for_thread(
 }
 
 fn frames_of(frames: &[py_spy::Frame]) -> Vec<Frame> {
-    // Packages may also make code from text, but the code that Python began with belongs to the user.
-    // What multiprocessing starts its children with, nobody wrote.
+    // Packages may also create code from text, but the code that Python began with belongs to the user, except for the
+    // line that multiprocessing starts its children with.
     let is_of_multiprocessing = frames.iter().rev().nth(1).is_some_and(|frame| {
         let (_, file) = frame
             .filename
@@ -300,7 +302,7 @@ fn is_python(path: &str) -> bool {
     name.starts_with("libpython") || (name.starts_with("python") && !name.contains(".so"))
 }
 
-/// The files that a process has mapped.
+/// Returns the files that a process has mapped.
 fn read_mappings(pid: u32) -> Result<Vec<Mapping>, StackError> {
     let text = std::fs::read_to_string(format!("/proc/{pid}/maps")).map_err(|error| {
         let why = error.to_string();

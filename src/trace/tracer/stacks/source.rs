@@ -1,9 +1,8 @@
 //! The user's own line, as its file has it.
 //!
-//! A program says itself in which file its code is, and may name any file. So the thread that stands at the line opens
-//! the file: what it may not read, whatever forbids that, is not shown. A trace may be handed on, so that only files with
-//! the suffix of a programming language are read. What lies under the name may take for ever to read; the caller does not
-//! wait for it.
+//! A program itself reports the file of its code, and may name any file. So the thread at the line opens the file: a
+//! file that it may not read, for whatever reason, is not trimmed_line. A trace may be shared, so only files with the suffix
+//! of a programming language are read. A read of such a path may never end; the caller does not wait for it.
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read as _};
@@ -15,19 +14,19 @@ use super::super::message;
 use crate::stack::is_entry_script;
 use crate::{Frame, FrameOwner, MODULE, Stack};
 
-/// Larger files are not read.
+/// The largest file that is read, in bytes.
 const LARGEST: u64 = 4 << 20;
-/// The most characters that are kept of a line.
+/// The maximum number of characters that are kept of a line.
 const LONGEST: usize = 200;
 const SUFFIXES: [&str; 19] = [
     "c", "cc", "cpp", "cu", "cuh", "cxx", "f", "f90", "go", "h", "hh", "hpp", "hxx", "inl", "jl",
     "py", "pyx", "rs", "zig",
 ];
-/// Folders whose files are no source code.
+/// Folders whose files are not source code.
 const SYSTEM: [&str; 3] = ["/proc", "/sys", "/dev"];
 
-/// The line of the user's own code at which the thread of a process stands that waits, without blanks around it. None if
-/// it is not known, not there, or not the thread's to read.
+/// Returns the line of the user's own code where the waiting thread is, without surrounding whitespace. None if it is
+/// unknown, missing, or not readable for the thread.
 pub(super) fn line(pid: u32, waiting: &UnixStream, stack: &Stack) -> Option<String> {
     let frame = stack
         .user_frame()
@@ -44,7 +43,7 @@ pub(super) fn line(pid: u32, waiting: &UnixStream, stack: &Stack) -> Option<Stri
     read(SOURCE.open(pid, waiting, name)?, *number)
 }
 
-/// Says of a script that an installer wrote for a package that it is the package's: Python begins in it.
+/// Marks a script that an installer wrote for a package as the package's code: Python begins in it.
 pub(super) fn name_entry_script(pid: u32, waiting: &UnixStream, stack: &mut [Frame]) {
     let Some((first, called)) = stack.split_last_mut() else {
         return;
@@ -63,11 +62,11 @@ pub(super) fn name_entry_script(pid: u32, waiting: &UnixStream, stack: &mut [Fra
     }
 }
 
-/// Which files are read.
+/// A filter of the files that are read.
 pub(super) struct Readable {
-    /// Whether a file's name is one of those.
+    /// Returns `true` for the names of these files.
     pub(super) is_wanted: fn(&Path) -> bool,
-    /// Larger files are not read.
+    /// The largest file that is read, in bytes.
     pub(super) largest: u64,
 }
 
@@ -75,14 +74,14 @@ const SOURCE: Readable = Readable {
     is_wanted: is_source,
     largest: LARGEST,
 };
-/// Nothing of a script is kept.
+/// The filter for scripts, whose text is not kept.
 const SCRIPT: Readable = Readable {
     is_wanted: |_| true,
     largest: 16 << 10,
 };
 
 impl Readable {
-    /// The file of a name, opened by the thread that waits.
+    /// Opens a file by name, through the waiting thread.
     pub(super) fn open(&self, pid: u32, waiting: &UnixStream, name: &str) -> Option<File> {
         // To open a device or a pipe can do something.
         let seen = fs::read_link(format!("/proc/{pid}/cwd")).ok()?.join(name);
@@ -95,7 +94,7 @@ impl Readable {
         (self.is_wanted)(path) && !SYSTEM.iter().any(|folder| path.starts_with(folder))
     }
 
-    /// The file, if what was opened is one of those: a link may lead elsewhere.
+    /// Returns the opened file if it passes the filter: a link may lead elsewhere.
     fn check_opened(&self, file: File) -> Option<File> {
         let path = fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd())).ok()?;
         let data = file.metadata().ok()?;
@@ -109,17 +108,17 @@ fn is_source(path: &Path) -> bool {
         .is_some_and(|suffix| SUFFIXES.iter().any(|known| suffix == *known))
 }
 
-/// One line of a file, numbered from 1.
+/// Returns a line of a file, numbered from 1.
 fn read(file: File, number: u32) -> Option<String> {
     let mut lines = BufReader::new(file.take(LARGEST)).split(b'\n');
     let line = lines
         .nth(usize::try_from(number).ok()?.checked_sub(1)?)?
         .ok()?;
-    shown(&String::from_utf8_lossy(&line))
+    trimmed_line(&String::from_utf8_lossy(&line))
 }
 
-/// A line as it is kept; none of a blank one.
-pub(super) fn shown(line: &str) -> Option<String> {
+/// Returns a line as it is kept; `None` if it is empty.
+pub(super) fn trimmed_line(line: &str) -> Option<String> {
     let text: String = line.trim().chars().take(LONGEST).collect();
     (!text.is_empty()).then_some(text)
 }
