@@ -1,7 +1,7 @@
-//! A report as answers for a person: per question one line with **yes** or **no**, the workaround
-//! where the pitfall shows, and details of failures only. [`super::full`] has all the rest.
+//! A report as answers for a person: per question one line with **yes** or **no**, the workaround where the pitfall
+//! shows, and details of failures only. [`super::full`] has all the rest.
 //!
-//! Each part is a function of its own, so that a run can print them as it goes.
+//! Each part is a separate function, so that a run can print them one by one.
 
 mod aside;
 mod ending;
@@ -22,12 +22,12 @@ use std::collections::HashSet;
 use super::writer::terminal::Style;
 use cuda_pitfalls_core::report::{ReportView, ScenarioView};
 
-/// What answers a question in a word: `yes` and `no` where it is a question of that kind.
+/// Returns the one-word answer of a question: `yes` or `no` if it is a yes/no question.
 pub fn word(report: &ScenarioView<'_>) -> &'static str {
     question::word_of(report.verdict.kind, report.question)
 }
 
-/// The whole report, as a run printed it but for the order: failures come first.
+/// Returns the complete report as a run printed it, except for the order: failures come first.
 pub fn report(report: &ReportView<'_>, width: usize) -> String {
     let answers: Vec<InstanceAnswer> = report.scenarios.iter().map(InstanceAnswer::new).collect();
     let (failures, others): (Vec<InstanceAnswer>, Vec<InstanceAnswer>) =

@@ -1,4 +1,4 @@
-//! What a machine cannot answer, in one line.
+//! The questions that do not apply to a machine, on one line.
 
 use cuda_pitfalls_core::report::ReportView;
 
@@ -21,7 +21,8 @@ pub fn report(report: &ReportView<'_>) -> Option<String> {
     }))
 }
 
-/// What did not run and a reader should know: what does not apply, and what was skipped though asked for by name.
+/// Returns notes on the questions that did not run: those that do not apply, and those that were selected by name and
+/// skipped.
 pub fn not_run_notes(report: &ReportView<'_>) -> Vec<String> {
     let mut notes: Vec<String> = self::report(report).into_iter().collect();
     let missed = report
@@ -80,7 +81,7 @@ pub fn line(lacking: impl IntoIterator<Item = String>) -> Option<String> {
     (total > 0).then(|| format!("not applicable here: {total} ({})", words.join(", ")))
 }
 
-/// More groups than this are no line any more.
+/// The most groups that are listed on the line.
 const MOST_GROUPS: usize = 5;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! What `bisect` found.
+//! The result of `bisect`.
 
 use crate::block::Block;
 use crate::writer::terminal::write;
@@ -6,7 +6,7 @@ use cuda_pitfalls_answers::bisect::{Bisection, FirstBad, NoAnswer, ReleaseOutcom
 use cuda_pitfalls_core::text::counts::counted;
 use cuda_pitfalls_core::text::units;
 
-/// What was found, for a terminal of this width.
+/// Returns the result for a terminal of this width.
 pub fn text(bisection: &Bisection, width: usize) -> String {
     let mut blocks = vec![
         Block::list(bisection.trials.iter().map(trial_line)),
@@ -33,7 +33,7 @@ pub fn text(bisection: &Bisection, width: usize) -> String {
     write(&blocks, width)
 }
 
-/// One trial, as it is told while the search goes on.
+/// Returns the line that is printed for a trial during the search.
 pub fn trial_line(trial: &Trial) -> String {
     let versions: Vec<String> = trial
         .versions

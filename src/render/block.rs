@@ -1,6 +1,7 @@
-//! What a view is made of. A view is a function from a document to blocks, and a [`super::writer`] makes text of these.
+//! The parts of a view. A view is a function from a document to blocks, and a [`super::writer`] makes text of these.
 //!
-//! Nothing in a block is escaped or broken into lines: only a writer knows what acts in its form, and how wide it is.
+//! Nothing in a block is escaped or broken into lines: only a writer knows which characters are special in its format,
+//! and how wide it is.
 
 use crate::svg::Chart;
 
@@ -16,20 +17,20 @@ pub(crate) enum Block {
     Prose(&'static str),
     /// A text behind a word that says what it is, such as `warning: `.
     Note(&'static str, Text),
-    /// Counts, each in its colour.
+    /// Counts, each in its color.
     Badges(Vec<(Tone, String)>),
-    /// A name and what there is to say about it.
+    /// A name and its description.
     Fact(String, Text),
     List(Vec<Text>),
     Numbered(Vec<Text>),
     Table(Table),
     /// Lines of a language, whose name may be empty.
     Code(&'static str, Vec<String>),
-    /// What a page shows when its summary is opened, and a terminal below it.
+    /// A summary, and blocks that a page shows when it is opened and a terminal shows below it.
     Fold(String, Vec<Block>),
-    /// What happened or was found, with what belongs to it below.
+    /// An event or a finding, with its details below.
     Entry(Entry),
-    /// Blocks in a box of their own on a page, with CSS classes and an anchor.
+    /// Blocks in a separate box on a page, with CSS classes and an anchor.
     Section {
         class: String,
         id: String,
@@ -37,9 +38,9 @@ pub(crate) enum Block {
     },
     /// Memory over time, for pages that can draw.
     Chart(Chart),
-    /// What is drawn for a page alone: elements, in which everything is escaped.
+    /// A drawing for pages only: HTML elements in which everything is escaped.
     Drawn(String),
-    /// What is too long for a terminal.
+    /// Blocks that are too long for a terminal.
     OnPages(Vec<Block>),
     /// An empty line on a terminal.
     Gap,
@@ -66,7 +67,7 @@ impl Block {
         Block::List(items.into_iter().map(T::into).collect())
     }
 
-    /// How many are left out; nothing if none is.
+    /// Returns a paragraph with the number of entries that are left out; `None` if all are shown.
     pub(crate) fn more(all: usize, most: usize, what: &str) -> Option<Block> {
         let left = all.checked_sub(most).filter(|left| *left > 0)?;
         Some(Block::paragraph(Span::Toned(
@@ -76,7 +77,7 @@ impl Block {
     }
 }
 
-/// A title with what belongs to it.
+/// A title with its details.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Entry {
     /// CSS classes on a page.
@@ -84,7 +85,7 @@ pub(crate) struct Entry {
     /// The anchor on a page; empty if nothing links here.
     pub(crate) id: String,
     pub(crate) title: Text,
-    /// What stands at the right on a terminal, such as the time of an event.
+    /// Text at the right on a terminal, such as the time of an event.
     pub(crate) aside: String,
     pub(crate) body: Vec<Block>,
 }
@@ -127,7 +128,7 @@ impl Table {
         table
     }
 
-    /// Values beside their names.
+    /// Returns a table of names and values.
     pub(crate) fn named(
         of: &str,
         rows: impl IntoIterator<Item = (impl Into<Text>, String)>,
@@ -150,20 +151,20 @@ pub(crate) enum Span {
     Plain(String),
     Strong(String),
     Toned(Tone, String),
-    /// What can be typed. A terminal does not break it where it is alone in its line.
+    /// Text to type. A terminal does not break it if it is alone on its line.
     Code(String),
     /// A target that begins with `#` is an anchor of the same page; Markdown has no such anchors, so it shows the text.
     Link {
         text: String,
         to: String,
     },
-    /// What a page shows below a summary once that is opened, and other writers behind it.
+    /// A summary, and texts that a page shows below it when it is opened and other writers append.
     Fold(String, Vec<Text>),
     /// The end of a line.
     Break,
 }
 
-/// What a part of a text means to its reader: its colour.
+/// Meaning of a part of a text, which determines its color.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tone {
     /// Less important than the rest.
@@ -200,7 +201,7 @@ impl Text {
         Text(spans)
     }
 
-    /// This and what follows in the same line.
+    /// Returns this text with another one appended on the same line.
     pub(crate) fn then(mut self, next: impl Into<Text>) -> Text {
         self.0.extend(next.into().0);
         self

@@ -1,4 +1,4 @@
-//! What was seen, in words: the same in every format, which escapes them. No reader takes them for what they tell.
+//! Observed changes as text: the same in every format, which escapes it. No reader parses it.
 
 use crate::words::gpus as gpu_names;
 use cuda_pitfalls_core::fact::{Change, Fact, RowFact, Token, words};
@@ -10,7 +10,7 @@ pub fn sentence(change: &Change) -> String {
     format!("{}: {}", about(change), words(change))
 }
 
-/// What a change is about: `2 cudaSetDevice`, `end`, or what a row of a survey says something of.
+/// Returns the subject of a change: `2 cudaSetDevice`, `end`, or the label of a survey fact.
 pub fn about(change: &Change) -> String {
     if change.step > 0 && !change.label.is_empty() {
         return format!("{} {}", change.step, change.label);
@@ -22,7 +22,7 @@ pub fn about(change: &Change) -> String {
     }
 }
 
-/// What was seen, one fact behind the other: `sees gpu0, context on gpu0`.
+/// Returns the observations, one after the other: `sees gpu0, context on gpu0`.
 pub fn words(change: &Change) -> String {
     if let [Fact::End(end)] = change.facts.as_slice() {
         return format!("{end} after {} steps", change.step);
@@ -52,7 +52,7 @@ fn fact(fact: &Fact) -> String {
     }
 }
 
-/// What a row of a survey says something of, and what it says.
+/// Returns the label and the text of a survey fact.
 fn row(row: &RowFact) -> (&'static str, String) {
     match row {
         RowFact::ReadsMask(holds) => ("reads the mask", yes_or_no(*holds)),

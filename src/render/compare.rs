@@ -63,7 +63,7 @@ fn side_line(name: &str, side: &ComparisonSide) -> String {
     format!("{name}  {}: {}", side.name, side.machine)
 }
 
-/// What has to be known before anything is read.
+/// Returns warnings that the reader must see before the differences.
 fn warning_lines(comparison: &Comparison) -> Vec<String> {
     let (a, b) = (&comparison.a, &comparison.b);
     let mut lines = Vec::new();
@@ -101,7 +101,7 @@ fn warning_lines(comparison: &Comparison) -> Vec<String> {
     lines
 }
 
-/// A heading and its lines, no more than there is room for; nothing if there is nothing to say.
+/// Returns a heading and its lines, truncated to `room`; empty if there are no lines.
 fn section_lines(title: &str, lines: Vec<String>, room: usize) -> Vec<String> {
     if lines.is_empty() {
         return Vec::new();
@@ -135,7 +135,7 @@ fn change(change: &FactDifference) -> String {
     words.join(" ")
 }
 
-/// Differences, those that are the same of several things in one line.
+/// Returns the differences; those that several entries share are on one line.
 fn difference_lines(comparison: &Comparison, differences: &[EntryDifference]) -> Vec<String> {
     let all = comparison.changed.iter().chain(&comparison.explained);
     // One version for all is no news.
@@ -183,7 +183,7 @@ fn join_names(names: &[String]) -> String {
     shown
 }
 
-/// What only one of them has, by why the other one has not.
+/// Returns the entries that only one of the documents has, by the reason why the other one lacks them.
 fn only(all: &[Only], other: &str) -> Vec<String> {
     let versions: BTreeSet<&String> = all
         .iter()

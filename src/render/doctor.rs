@@ -1,4 +1,4 @@
-//! What `doctor` found: how CUDA stands, why, to whom what is refused, and what to do.
+//! The result of `doctor`: whether CUDA starts, the causes, which accesses are denied to which user, and what to do.
 
 mod document;
 mod process;
@@ -72,7 +72,7 @@ pub fn text(examination: &Examination, diagnosed: &Diagnosed, width: usize) -> S
     write(&blocks, width.min(PAGE))
 }
 
-/// What is known beside the causes, a fact each.
+/// Returns the facts other than the causes, one block each.
 fn fact_blocks(examination: &Examination, diagnosed: &Diagnosed) -> Vec<Block> {
     let place = &examination.place;
     let mut blocks = Vec::new();
@@ -107,7 +107,7 @@ fn fact_blocks(examination: &Examination, diagnosed: &Diagnosed) -> Vec<Block> {
     blocks
 }
 
-/// Why CUDA does not start here, for a person who traced a program that could not start it.
+/// Returns the reasons why CUDA does not start here, for a person who traced a program that could not start it.
 pub fn causes_in_words(examination: &Examination, diagnosed: &Diagnosed, width: usize) -> String {
     let causes = cause_texts(examination, diagnosed);
     let blocks = if causes.is_empty() {
@@ -146,7 +146,7 @@ pub(crate) fn cause_texts(examination: &Examination, diagnosed: &Diagnosed) -> V
     texts
 }
 
-/// How the driver and NVML stand, a sentence each.
+/// Returns the state of the driver and of NVML, a sentence each.
 fn standing(examination: &Examination, diagnosed: &Diagnosed) -> Vec<String> {
     let mut lines = Vec::new();
     if diagnosed.state == DoctorState::NoGpu {
@@ -292,7 +292,7 @@ fn trouble_sentence(cause: &Trouble, place: &HostState) -> String {
     }
 }
 
-/// What to do about a cause.
+/// Returns the workaround for a cause.
 fn trouble_workaround(cause: &Trouble, place: &HostState) -> String {
     let is_in_container = place.container.is_some();
     let workaround = match cause {
@@ -345,7 +345,7 @@ fn pids_in_words(pids: &[u32]) -> String {
     }
 }
 
-/// What of the environment is a cause.
+/// Returns the sentence about a cause in the environment.
 fn environment_sentence(change: &StartChange, value: &str) -> String {
     match change {
         StartChange::Without { variable } => format!("{variable} is set to \"{value}\"."),
@@ -362,7 +362,7 @@ fn environment_sentence(change: &StartChange, value: &str) -> String {
     }
 }
 
-/// What to do about the environment.
+/// Returns the workaround for a cause in the environment.
 fn environment_workaround(change: &StartChange) -> String {
     match change {
         StartChange::Without { variable } if variable == "CUDA_VISIBLE_DEVICES" => {
@@ -382,7 +382,7 @@ fn environment_workaround(change: &StartChange) -> String {
     }
 }
 
-/// What to do about a file that cannot be opened.
+/// Returns the workaround for a file that cannot be opened.
 fn file_workaround(path: &str, error: &str, is_in_container: bool) -> String {
     let workaround = match (error, path.starts_with("/dev/")) {
         ("EMFILE" | "ENFILE", _) => "raise the limit of open files (`ulimit -n`).",
@@ -419,7 +419,7 @@ fn hidden_in_words(hidden: &HiddenGpu, place: &HostState) -> String {
     format!("{gpu} ({file}): {by}")
 }
 
-/// Who asked, and what the kernel has.
+/// Returns the user, the container, and the kernel driver with its GPUs.
 fn place_in_words(place: &HostState) -> String {
     let mut words = vec![format!("user {}", place.uid)];
     if let Some(container) = &place.container {

@@ -1,4 +1,4 @@
-//! What `explain` found: what is known of the names, the first answer in full, and the others as one line each.
+//! The result of `explain`: the known entries for the names, the first answer in full, and the others as one line each.
 
 mod document;
 mod instead;
@@ -20,19 +20,19 @@ use cuda_pitfalls_answers::known::{KnownEntry, KnownKind, KnownScenario, Word};
 use cuda_pitfalls_core::examination::Examination;
 use cuda_pitfalls_core::scenario::is_workaround;
 
-/// Of more lines of a program the first are shown; `show` has them all.
+/// The most lines of a program that are shown; `show` has them all.
 const MOST_LINES: usize = 12;
-/// Of more causes of an error the first are shown; `--all` has them all.
+/// The most causes of an error that are shown; `--all` has them all.
 const MOST_CAUSES: usize = 3;
 /// A heading that would be longer is cut.
 const MOST_OF_WORDS: usize = 60;
 
-/// What is shown of the causes of an error.
+/// Selects the causes of an error that are shown.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ShownCauses<'e> {
-    /// Whether all are shown, and not only the first [`MOST_CAUSES`].
+    /// `true` if all are shown, and not only the first [`MOST_CAUSES`].
     pub all: bool,
-    /// What was found on this machine, if it was looked at.
+    /// Result of the examination of this machine, if it was made.
     pub here: Option<(&'e Examination, &'e Diagnosed)>,
 }
 
@@ -56,7 +56,7 @@ pub fn text(explanation: &Explanation<'_>, shown: ShownCauses<'_>, width: usize)
     write(&blocks, width.min(PAGE))
 }
 
-/// That an import was not asked, and how to ask it.
+/// Returns the note that an import was not measured, and the command that measures it.
 fn unmeasured_import(statement: &str) -> [Block; 2] {
     let said = format!("`{statement}` was not asked yet.");
     let code = format!("'{}'", statement.replace('\'', "'\\''"));
@@ -69,12 +69,12 @@ fn unmeasured_import(statement: &str) -> [Block; 2] {
     ]
 }
 
-/// A command beside what it is for. It is copied, so it is not broken.
+/// Returns a command with its purpose. It is meant to be copied, so it is not broken.
 fn command(name: &str, command: impl Into<String>) -> Block {
     Block::fact(name, Text::code(command))
 }
 
-/// What brings a stranger from the question to the own program.
+/// Returns the command that traces the user's own program.
 fn your_program(query: &Query) -> Block {
     let program = if query.is_python {
         "python train.py"
@@ -91,7 +91,8 @@ fn open_one() -> [Block; 2] {
     ]
 }
 
-/// What is claimed: what was named or said, an error with its causes, or the first scenario in full.
+/// Returns the exact answers: the entries that the query names or contains, an error with its causes, or the first
+/// scenario in full.
 fn claimed_blocks(explanation: &Explanation<'_>, shown: ShownCauses<'_>) -> Vec<Block> {
     let mut blocks = known_sentences(explanation);
     let mut rest = explanation.answers.as_slice();
@@ -135,7 +136,7 @@ fn claimed_blocks(explanation: &Explanation<'_>, shown: ShownCauses<'_>) -> Vec<
     blocks
 }
 
-/// What is near and is not claimed.
+/// Returns the answers that are only similar to the query.
 fn nearest_blocks(explanation: &Explanation<'_>, shown: ShownCauses<'_>) -> Vec<Block> {
     let mut blocks = known_sentences(explanation);
     let mut names = explanation.names();
@@ -191,8 +192,8 @@ fn symptom_blocks(symptom: &KnownEntry, explanation: &Explanation<'_>) -> Vec<Bl
     blocks
 }
 
-/// What is known of what was named and said, a sentence each; none of a message, which was read a moment ago, and of a
-/// question, which is answered below.
+/// Returns a sentence about each entry that the query names or contains. Messages and questions get no sentence: the reader
+/// has just read the message, and the answer to the question is below.
 fn known_sentences(explanation: &Explanation<'_>) -> Vec<Block> {
     let mut blocks = Vec::new();
     for (name, meant) in &explanation.query.misspelt {
@@ -212,7 +213,7 @@ fn known_sentences(explanation: &Explanation<'_>) -> Vec<Block> {
     blocks
 }
 
-/// The sentence of an entry; of a line with the code that was measured, where the name is another.
+/// Returns the sentence of an entry; for a line, with the code that was measured if its name differs.
 fn measured_sentence(entry: &KnownEntry) -> String {
     match measured_code(&entry.id) {
         Some(code) if !entry.names.iter().any(|name| name == code) => {
@@ -223,7 +224,8 @@ fn measured_sentence(entry: &KnownEntry) -> String {
     }
 }
 
-/// What an error means, what to do first, what holds here, and the causes with what says so.
+/// Returns the meaning of an error, the first thing to do, the cause on this machine, and the possible causes with
+/// their evidence.
 fn advice_blocks(advice: &Advice, shown: ShownCauses<'_>) -> Vec<Block> {
     let mut blocks = vec![
         Block::paragraph(&advice.means),
@@ -291,7 +293,7 @@ fn in_short(answer: &ScenarioAnswer<'_>) -> Block {
     })
 }
 
-/// What an error, a message or a symptom means, with its name at the right.
+/// Returns the meaning of an error, a message or a symptom, with its name at the right.
 fn entry_in_short(entry: &KnownEntry) -> Block {
     let title = format!("{:5}{}", "", measured_sentence(entry)).into();
     let aside = entry.names.first().cloned().unwrap_or_default();
@@ -302,7 +304,7 @@ fn entry_in_short(entry: &KnownEntry) -> Block {
     })
 }
 
-/// What to try where nothing is about CUDA's start-up.
+/// Returns what to try if nothing in the text is about CUDA's start-up.
 fn nothing(explanation: &Explanation<'_>) -> Vec<Block> {
     let query = &explanation.query;
     if let Some(platform) = query.platform {

@@ -1,4 +1,4 @@
-//! What a case showed, in a few words: the same words in every format, which escapes them.
+//! The observations of a case as short text: the same in every format, which escapes it.
 
 use std::collections::BTreeMap;
 
@@ -25,7 +25,7 @@ pub fn verdict(verdict: &Verdict) -> String {
     words
 }
 
-/// Whether the verdict is what the file says, in words.
+/// Returns whether the verdict is the expected one, as text.
 pub fn expectation_words(verdict: &Verdict) -> String {
     verdict.expectation.name().replace('_', " ")
 }
@@ -39,13 +39,14 @@ pub fn libcudart(scenario: &ScenarioView<'_>) -> Option<String> {
     })
 }
 
-/// How often the most frequent outcome was seen among all attempts: `5/5`.
+/// Returns the share of attempts with the most frequent outcome: `5/5`.
 pub fn outcome_frequency(case: &CaseView<'_>) -> String {
     let count = case.outcomes.first().map_or(0, |outcome| outcome.count);
     format!("{count}/{}", case.made)
 }
 
-/// What is worth a line about a case: its most frequent outcome, how many others, how many attempts do not count.
+/// Returns the line about a case: its most frequent outcome, the number of others, and the number of attempts that do
+/// not count.
 pub fn case_line(scenario: &ScenarioView<'_>, case: &CaseView<'_>) -> Vec<String> {
     let mut facts = match case.outcomes.first() {
         Some(outcome) => shown(scenario, outcome),
@@ -61,7 +62,7 @@ pub fn case_line(scenario: &ScenarioView<'_>, case: &CaseView<'_>) -> Vec<String
     facts
 }
 
-/// What one outcome showed at the steps that the question asks about, and at the last step.
+/// Returns the observations of one outcome at the steps that the question asks about, and at the last step.
 pub fn shown(scenario: &ScenarioView<'_>, outcome: &OutcomeView<'_>) -> Vec<String> {
     let observation = match outcome.seen {
         OutcomeRecord::Whole(observation) => observation,
@@ -101,7 +102,8 @@ fn checks_at<'c>(checks: &'c [Check], label: &str) -> Vec<&'c Check> {
     checks.iter().filter(|check| check.at == label).collect()
 }
 
-/// What a compact report keeps of an outcome: what changed from step to step, and the memory of each GPU.
+/// Returns the observations of an outcome in a compact report: the changes from step to step, and the memory of each
+/// GPU.
 fn changes_and_memory(facts: &[Change], outcome: &OutcomeView<'_>) -> Vec<String> {
     let mut facts: Vec<String> = facts.iter().map(change::sentence).collect();
     let mut memory = Vec::new();
@@ -112,7 +114,8 @@ fn changes_and_memory(facts: &[Change], outcome: &OutcomeView<'_>) -> Vec<String
     facts
 }
 
-/// What the call of a step gave back: the status where it was asked for or is an error, the values that were asked for.
+/// Returns the result of the call of a step: the status if the question checks it or it is an error, and the values
+/// that the question checks.
 fn call(step: &StepObservation, asked: &[&Check]) -> Vec<String> {
     let mut words = Vec::new();
     if !step.returned {
@@ -133,7 +136,7 @@ fn call(step: &StepObservation, asked: &[&Check]) -> Vec<String> {
     words
 }
 
-/// What was seen around a step; only what was asked for, unless all of it is wanted.
+/// Returns the observations around a step: those that the question checks, or all if `asked` is `None`.
 fn surrounding_words(look: &Look<'_>, asked: Option<&[&Check]>) -> Vec<String> {
     let mut words = Vec::new();
     let mut is_memory_wanted = false;
@@ -164,7 +167,7 @@ fn surrounding_words(look: &Look<'_>, asked: Option<&[&Check]>) -> Vec<String> {
     words
 }
 
-/// One GPU's memory: `+530 MiB (context)`, with the peak where it was higher.
+/// Returns one GPU's memory: `+530 MiB (context)`, with the peak if it was higher.
 pub fn memory(memory: &MemoryObservation) -> String {
     let mut words = units::delta_or_unread(memory.used_bytes);
     match memory.class {
@@ -193,7 +196,7 @@ pub fn memory_lines(step: &StepObservation) -> Vec<String> {
     lines
 }
 
-/// The memory of `trap` beside that of `control`, for each GPU where either changed: `gpu0 +530 MiB / 0`.
+/// Returns the memory of `trap` and of `control`, for each GPU where either changed: `gpu0 +530 MiB / 0`.
 pub fn trap_and_control(scenario: &ScenarioView<'_>) -> Vec<String> {
     // By GPU: what the trap changed, and what the control did.
     let mut changes: BTreeMap<(usize, String), [Option<Option<i64>>; 2]> = BTreeMap::new();
@@ -221,7 +224,8 @@ pub fn trap_and_control(scenario: &ScenarioView<'_>) -> Vec<String> {
     lines
 }
 
-/// Why attempts do not count, and how many there are of each; an attempt is counted by its first reason.
+/// Returns the reasons why attempts do not count, with the number of attempts for each; an attempt is counted by its
+/// first reason.
 pub fn invalid(case: &CaseView<'_>) -> Vec<(String, usize)> {
     let mut reasons = Vec::new();
     for (reason, count) in &case.not_counted {

@@ -12,7 +12,7 @@ const GPUS: [&str; 2] = [
     "GPU-8b6c2f00-0000-4000-8000-00000000000b",
 ];
 
-/// A report in which every kind of standing but a harness error occurs.
+/// Returns a report with every kind of standing except a harness error.
 pub(super) fn report() -> Report {
     let scenarios = [
         scenario(
@@ -78,7 +78,7 @@ pub(super) fn partial() -> Report {
     report
 }
 
-/// A report in which everything was skipped.
+/// Returns a report whose scenarios were all skipped.
 pub(super) fn skipped() -> Report {
     let mut report = report();
     report.scenarios.drain(..3);
@@ -95,10 +95,10 @@ pub(super) fn simulated() -> Report {
     report
 }
 
-/// What the texts of [`hostile`] try, one after the other.
+/// Text of [`hostile`]: several attacks on a reader, one after the other.
 pub(super) const HOSTILE: &str = "<img src='' onerror=\"x\"> \u{1b}]52;c;aGk=\u{7} a|b `c` \u{202e}abc\n::set-output name=x::y\r##[error]z";
 
-/// An interrupted report of which the texts that stand in tables, labels and sentences are [`HOSTILE`].
+/// Returns an interrupted report whose texts in tables, labels and sentences are [`HOSTILE`].
 pub(super) fn hostile() -> Report {
     let mut report = Report {
         complete: false,
@@ -315,7 +315,7 @@ fn attempt(order: u64, trap: bool, outcome: Option<u64>, invalid: Value) -> Valu
     })
 }
 
-/// What every page that loads and runs nothing is held to.
+/// Checks that a page loads and runs nothing.
 pub(crate) fn assert_inert(page: &str) {
     assert!(page.contains(POLICY));
     for word in [
@@ -326,7 +326,7 @@ pub(crate) fn assert_inert(page: &str) {
     assert_closed(page);
 }
 
-/// That every tag is closed.
+/// Checks that every tag is closed.
 pub(crate) fn assert_closed(page: &str) {
     let tags = [
         "table", "tr", "td", "th", "div", "section", "details", "summary", "p", "span", "dl",
@@ -340,7 +340,7 @@ pub(crate) fn assert_closed(page: &str) {
     }
 }
 
-/// That every line is a series with a figure, and no series is there twice.
+/// Checks that every line is a series with a number, and no series occurs twice.
 pub(crate) fn assert_metrics(file: &str, prefix: &str) {
     let mut seen = std::collections::HashSet::new();
     for line in file.lines().filter(|line| !line.starts_with("# ")) {

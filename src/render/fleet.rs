@@ -17,12 +17,12 @@ use crate::writer::{markdown, terminal};
 use cuda_pitfalls_answers::fleet::Fleet;
 use view::FleetView;
 
-/// What a fleet can be rendered as.
+/// Output formats of a fleet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, clap::ValueEnum)]
 pub enum FleetForm {
     /// A screen: how many machines, who is missing, what differs.
     Text,
-    /// One page that loads nothing: what differs, a heat map of machines and questions, a view of each machine.
+    /// A page that loads nothing: what differs, a heat map of machines and questions, a view of each machine.
     Html,
     /// A page for issue trackers and job summaries.
     Markdown,

@@ -20,7 +20,7 @@ pub fn report(report: &ReportView<'_>, width: usize) -> String {
     out + "\n" + &answer::render_ending(report, &RunEnding::stored(report), width)
 }
 
-/// One scenario's block: the verdict, a line per case, and why if it needs saying.
+/// Returns a scenario's block: the verdict, a line per case, and the reason if it needs one.
 pub fn scenario(report: &ScenarioView<'_>, width: usize, style: Style) -> String {
     let mut out = verdict_line(report, width, style);
     let lengths = report
@@ -79,7 +79,7 @@ fn verdict_line(report: &ScenarioView<'_>, width: usize, style: Style) -> String
     }
 }
 
-/// The column in which verdicts stand, unless a name is longer.
+/// The column where verdicts begin, unless a name is longer.
 const NAME: usize = 44;
 
 #[cfg(test)]

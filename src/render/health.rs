@@ -1,4 +1,4 @@
-//! What a report says of the health of its machine, for whatever watches nodes: a code and a line.
+//! The health of the machine of a report, for programs that watch nodes: a code and a line.
 
 use cuda_pitfalls_answers::exit::Exit;
 use cuda_pitfalls_core::event::Event;
@@ -12,8 +12,8 @@ use cuda_pitfalls_core::text::escape::{shorten_text, visible};
 /// The bytes of a line: node-problem-detector keeps 80 of what a plugin prints, the newline included.
 const LIMIT: usize = 79;
 
-/// 0: all is as expected. 1: a verdict is not, the host is unsafe to go on with, or a GPU or its driver is lost. 2:
-/// nothing can be said, as by the simulated machine of the one that it runs on.
+/// Returns 0 if all is as expected. Returns 1 if a verdict is unexpected, it is unsafe to use the host further, or a
+/// GPU or its driver is lost. Returns 2 if nothing is known, such as for results of the simulated machine.
 pub(super) fn report_health(report: &ReportView<'_>) -> (u8, String) {
     let lost = match report.provenance {
         Provenance::Measured => lost_gpu(report),
@@ -32,9 +32,9 @@ pub(super) fn report_health(report: &ReportView<'_>) -> (u8, String) {
     )
 }
 
-/// Why a GPU or its driver is lost, if the report shows that: NVML or `cuInit` fails, or fewer GPUs answer than
-/// `--require` asks for or than are on the bus; or which other `--require` is not met. A machine without a sign of a GPU
-/// has lost none.
+/// Returns the reason why a GPU or its driver is lost, if the report shows that: NVML or `cuInit` fails, fewer GPUs
+/// answer than `--require` demands or than are on the bus, or another `--require` is not met. A machine without a sign
+/// of a GPU has lost none.
 fn lost_gpu(report: &ReportView<'_>) -> Option<String> {
     let machine = &report.machine;
     let on_bus = machine.pci_gpus.unwrap_or_default();
@@ -90,7 +90,8 @@ fn lost_gpu(report: &ReportView<'_>) -> Option<String> {
     ))
 }
 
-/// What `cuInit` returned in a control of the instrument, if it failed: it is the first step of all that call CUDA.
+/// Returns the result of a failed `cuInit` in a control of the instrument: it is the first step of all controls that
+/// call CUDA.
 fn failed_start(calibrated: &Calibrated) -> Option<String> {
     let attempts = calibrated.attempts.iter().flat_map(|case| &case.attempts);
     let mut events = attempts.flat_map(|attempt| &attempt.recording.events);
@@ -109,7 +110,7 @@ fn failed_start(calibrated: &Calibrated) -> Option<String> {
     })
 }
 
-/// How many questions stand worst, and the name of the first of them.
+/// Returns the number of questions with the worst standing, and the name of the first of them.
 fn worst_question(report: &ReportView<'_>) -> String {
     let mut line = String::new();
     for banner in tally::warning_banners(report) {

@@ -1,4 +1,4 @@
-//! What pages of HTML have beside their blocks: their frame and a filter of rows.
+//! The parts of HTML pages other than their blocks: the frame and a filter of rows.
 
 pub(crate) mod filter;
 pub(crate) mod page;

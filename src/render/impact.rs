@@ -1,6 +1,6 @@
-//! Whether a pitfall shows on this machine, and whether something has to be done about it.
+//! The impact of a pitfall: if it shows on this machine, and if something has to be done about it.
 //!
-//! [`super::tally::Standing`] is another question: whether the answer is the expected one. A yes may be expected and
+//! [`super::tally::Standing`] is independent: it compares the answer with the expected one. A yes may be expected and
 //! still cost its user memory.
 
 use crate::block::Tone;
@@ -8,7 +8,7 @@ use cuda_pitfalls_core::report::ScenarioView;
 use cuda_pitfalls_core::scenario::needs_nothing;
 use cuda_pitfalls_core::verdict::Kind;
 
-/// What an answer means for a user. The first variant calls for action most.
+/// Meaning of an answer for the user, the most urgent variant first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Impact {
     /// The pitfall shows.
@@ -30,7 +30,7 @@ impl Impact {
         Impact::Unknown,
     ];
 
-    /// The impact of a verdict; `workaround` is empty if there is none.
+    /// Returns the impact of a verdict; `workaround` is empty if no workaround exists.
     pub fn new(kind: Kind, workaround: &str) -> Impact {
         match kind {
             Kind::Reproduced if needs_nothing(workaround) => Impact::Harmless,
@@ -45,12 +45,12 @@ impl Impact {
         Impact::new(scenario.verdict.kind, scenario.workaround)
     }
 
-    /// The CSS class on a page, by which filters select.
+    /// Returns the CSS class on a page, for filters.
     pub(super) fn class(self) -> &'static str {
         self.shown().0
     }
 
-    /// Its colour on a page.
+    /// Returns its color on a page.
     pub(super) fn tone(self) -> Tone {
         match self {
             Impact::Shows => Tone::Doubt,
@@ -65,7 +65,7 @@ impl Impact {
         self.shown().1
     }
 
-    /// The code of its colour on a terminal.
+    /// Returns the code of its color on a terminal.
     pub(super) fn ansi_color(self) -> &'static str {
         self.shown().2
     }

@@ -1,8 +1,8 @@
-//! What a report says of some scenarios, as the text of an issue, ready to paste: what was asked, what
-//! was expected, what happened, the table, the steps, the versions, and how to run the reproducer.
+//! Some scenarios of a report as the text of an issue, ready to paste: the question, what was expected, what happened,
+//! the table, the steps, the versions, and how to run the reproducer.
 //!
-//! An issue tracker takes a text of limited length. What does not fit is left out, the least important
-//! first, and the text says so.
+//! An issue tracker limits the length of a text. Parts that do not fit are left out, the least important first, and the
+//! text lists them.
 
 use super::report::scenario::made;
 use super::{answer, facts, lines, listing, words, writer};
@@ -15,7 +15,7 @@ use cuda_pitfalls_core::verdict::Kind;
 
 /// The most characters of the text: GitHub takes 65,536.
 pub const MOST: usize = 60_000;
-/// What is kept for the words about what was left out.
+/// Characters kept for the sentence about the parts that were left out.
 const RESERVED: usize = 1_000;
 
 /// A reproducer in the archive.
@@ -23,7 +23,7 @@ const RESERVED: usize = 1_000;
 pub struct Attached {
     /// Its file in the archive.
     pub file: String,
-    /// How it is run, a command a line.
+    /// Commands that run it, in order.
     pub commands: Vec<String>,
     /// The language in Markdown's word.
     pub language: &'static str,
@@ -65,7 +65,8 @@ pub fn render_issue(report: &ReportView<'_>, attached: &[Attached]) -> String {
     format!("{kept}{fence}\n\nThe text was cut here; the report in the archive has the rest.\n")
 }
 
-/// The text without so many sources and questions: the last source goes first, and the last question after all sources.
+/// Returns the text without this many sources and questions: the last source goes first, and the last question after
+/// all sources.
 fn issue_text(report: &ReportView<'_>, attached: &[Attached], left_out: usize) -> String {
     let (sources, missing) = attached.split_at(attached.len().saturating_sub(left_out));
     let questions = left_out - missing.len();
@@ -252,8 +253,8 @@ fn calls(plan: &CasePlan) -> Vec<String> {
     lines
 }
 
-/// A text for the title, which people paste into a field that is no Markdown: what can make no link, image or markup is
-/// not escaped.
+/// Returns a text for the title, which people paste into a field that does not render Markdown. Characters that cannot
+/// form a link, an image or markup are not escaped.
 fn title(text: &str) -> String {
     let mut title = escape_markdown(text);
     if text.contains("](") {

@@ -59,14 +59,14 @@ use cuda_pitfalls_core::report::CompactReport;
 pub use prepared::{Prepared, has_words, with_words};
 pub use writer::terminal::Style;
 
-/// What a report can be rendered as.
+/// Output formats of a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, clap::ValueEnum)]
 pub enum Format {
     /// Answers, as the terminal shows them during a run.
     Text,
     /// Every case of every scenario, as `run --verbose` shows them.
     TextFull,
-    /// One page without scripts or links to anything outside.
+    /// A page without scripts or links to anything outside.
     Html,
     /// A page for issue trackers and job summaries.
     Markdown,
@@ -78,9 +78,9 @@ pub enum Format {
     Github,
     /// A trace as results in SARIF 2.1.0, which code scanning and editors show at the user's own lines.
     Sarif,
-    /// Of `survey needs`: a seccomp profile for container runtimes (OCI), of what is needed.
+    /// A seccomp profile for container runtimes (OCI), made from the permissions in a `survey needs` document.
     Oci,
-    /// The compact report: the same document without steps, attempts and samples, in one line.
+    /// The compact report: the same document without steps, attempts and samples, on one line.
     Compact,
 }
 

@@ -11,7 +11,7 @@ use cuda_pitfalls_core::report::{CaseView, OutcomeView};
 use cuda_pitfalls_core::scenario::Step;
 use cuda_pitfalls_core::text::counts::listed;
 
-/// Of more driver calls the first are named, and the others counted.
+/// The most driver calls that are listed; the others are counted.
 const MOST_CALLS: usize = 16;
 
 /// A case and what its most frequent outcome showed; nothing of a case of C calls.
@@ -22,7 +22,7 @@ pub fn case_program(plan: Option<&CasePlan>, case: &CaseView<'_>) -> Option<Vec<
     Some(program(&plan.steps, seen))
 }
 
-/// Steps as a program, a line of text each. What they showed stands beneath them, as far as an attempt came.
+/// Returns the steps as a program, one line each. Their results follow beneath, as far as an attempt came.
 pub fn program(steps: &[Step], seen: Option<&Observation>) -> Vec<String> {
     let mut out = Vec::new();
     let mut contexts: &[String] = &[];
@@ -67,7 +67,7 @@ fn named(step: &Step) -> Option<&str> {
     Some(&step.label)
 }
 
-/// What a step gave, and what it did to the driver.
+/// Returns the result of a step, and its effects on the driver.
 fn step_comments(step: &StepObservation, before: &[String]) -> Vec<String> {
     let mut out = Vec::new();
     if !step.returned {
@@ -137,8 +137,8 @@ pub(super) fn calls(made: &BTreeMap<String, u64>) -> String {
     said.join(", ")
 }
 
-/// Whether a driver call changes nothing. cuMemGetInfo is one that people look for: it is what needs a context in
-/// many a question of a framework.
+/// Returns `true` if a driver call only queries. cuMemGetInfo does not count as one: in many questions about frameworks
+/// it is the call that needs a context.
 fn only_asks(name: &str) -> bool {
     let asks = ["Get", "Query", "Is", "CanAccess", "TotalMem"]
         .iter()
@@ -146,7 +146,8 @@ fn only_asks(name: &str) -> bool {
     asks && !name.starts_with("cuMemGetInfo")
 }
 
-/// What initialises comes before what makes and drops contexts, and that before the rest.
+/// Returns the rank of a call: calls that initialize come first, then those that create and destroy contexts, then the
+/// rest.
 fn call_rank(name: &str) -> u8 {
     let contexts = ["PrimaryCtx", "CtxCreate", "CtxDestroy", "CtxSetCurrent"];
     match name {

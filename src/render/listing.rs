@@ -1,4 +1,4 @@
-//! What there is: `list`. [`show`] is what one scenario does.
+//! `list`: all scenarios. [`show`] describes a single one.
 
 pub mod show;
 
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 const WIDEST: usize = 140;
 /// A question in a narrower column cannot be read.
 const LEAST: usize = 42;
-/// With less room beside the name there are no tags.
+/// Minimum room next to the name for showing tags.
 const WITH_TAGS: usize = 68;
 
 /// The folders of questions, each with how many it has and what they are about, and what to type next.
@@ -62,7 +62,8 @@ pub fn folders_text(scenarios: &[Outline], width: usize) -> String {
     write(&blocks, width.min(WIDEST))
 }
 
-/// One scenario a row, in columns. Without room the tags are left out, and then the question stands below its name.
+/// Returns the scenarios in columns, one per row. If the width does not suffice, the tags are left out, and then the
+/// question is below its name.
 pub fn list_text(scenarios: &[Outline], width: usize) -> String {
     let width = width.min(WIDEST);
     let names = scenarios.iter().map(|one| display_columns(&one.name) + 2);
@@ -121,7 +122,7 @@ pub fn list_json(scenarios: &[Outline]) -> Value {
     json!({ "scenarios": scenarios })
 }
 
-/// A text of a file on one line, its line breaks blanks as any other.
+/// Returns a text on one line, with its line breaks replaced by spaces.
 fn join_whitespace(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }

@@ -13,7 +13,7 @@ use prometheus::{Metric, Sample};
 /// Messages are cut to this many bytes, because CI systems load a file whole.
 const LIMIT: usize = 4096;
 
-/// What is said of a line that is not proven to be the one that called.
+/// Remark on a line that is not proven to be the caller.
 pub(crate) const BESIDE: &str =
     "Another thread made the call: the program was at this line meanwhile.";
 
@@ -23,40 +23,40 @@ pub(crate) struct UserLine {
     /// The file, relative to the folder that the program was started in where it lies below it.
     pub(crate) file: String,
     pub(crate) line: Option<u32>,
-    /// Whether another thread was there meanwhile, and the line is not proven to be the one that called.
+    /// `true` if another thread was there at the same time, and the line is not proven to be the caller.
     pub(crate) is_beside: bool,
 }
 
 impl UserLine {
-    /// What is said beside the line, if something is.
+    /// Returns the remark on the line, if it has one.
     fn remark(&self) -> Option<&'static str> {
         self.is_beside.then_some(BESIDE)
     }
 }
 
-/// What programs are told of a report or a trace.
+/// The findings of a report or a trace, for machine-readable formats.
 pub(crate) struct Findings {
-    /// What the document is called.
+    /// Name of the document.
     pub(crate) name: String,
     pub(crate) started_at: String,
     pub(crate) elapsed_ns: u64,
-    /// What is known of all of it, by name.
+    /// Properties of the whole document, by name.
     pub(crate) properties: Vec<(&'static str, String)>,
     /// Every metric that a document of this sort has, and the samples that belong to no finding.
     pub(crate) metrics: &'static [Metric],
     pub(crate) samples: Vec<Sample>,
-    /// What is about the document itself comes first.
+    /// The findings; those about the document itself come first.
     pub(crate) list: Vec<MachineFinding>,
 }
 
-/// How much a finding matters.
+/// Severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Level {
-    /// It is not as it must be, or that cannot be decided.
+    /// A violation of a requirement, or a requirement that cannot be decided.
     Error,
-    /// It may be wrong.
+    /// A possible problem.
     Warning,
-    /// It is worth knowing.
+    /// Information.
     Note,
 }
 
@@ -77,32 +77,32 @@ pub(crate) struct MachineFinding {
     /// The test's name, and its class: `cuda-pitfalls.visibility`.
     pub(crate) name: String,
     pub(crate) class: String,
-    /// What became of it as a test; none if it is no test.
+    /// Result as a test; `None` if it is not a test.
     pub(crate) outcome: Option<TestOutcome>,
-    /// How much it matters; none if that is told by another finding, or nobody needs to look at it.
+    /// Severity; `None` if another finding covers it, or it needs no attention.
     pub(crate) level: Option<Level>,
-    /// Those of a smaller rank are told first.
+    /// Order of findings, smallest first.
     pub(crate) rank: u8,
     /// A word for the sort of finding.
     pub(crate) sort: String,
-    /// What it is called in a line.
+    /// Name on one line.
     pub(crate) title: String,
-    /// What is wrong with it, in a sentence.
+    /// The problem, as a sentence.
     pub(crate) message: String,
-    /// What is told below the title.
+    /// Lines below the title.
     pub(crate) lines: Vec<String>,
     pub(crate) place: Option<UserLine>,
     pub(crate) elapsed_ns: Option<u64>,
     pub(crate) properties: Vec<(String, String)>,
     pub(crate) samples: Vec<Sample>,
-    /// What a terminal shows of it.
+    /// Output that a terminal shows.
     pub(crate) output: Vec<String>,
-    /// What a worker wrote to stderr.
+    /// Output of a worker on stderr.
     pub(crate) stderr: Vec<String>,
 }
 
 impl MachineFinding {
-    /// A test that passes. Simulated results are in classes of their own: `cuda-pitfalls.simulated.visibility`.
+    /// Returns a test that passes. Simulated results have separate classes: `cuda-pitfalls.simulated.visibility`.
     pub(crate) fn new_test(provenance: Provenance, subject: &str, name: &str) -> MachineFinding {
         let class = match provenance {
             Provenance::Simulated => "cuda-pitfalls.simulated",
@@ -116,7 +116,7 @@ impl MachineFinding {
         }
     }
 
-    /// The test with an error: a condition that is not met, or of which nothing is known.
+    /// Returns the test with an error: a condition that is not met or cannot be decided.
     pub(crate) fn with_error(self, sort: &str, message: &str) -> MachineFinding {
         MachineFinding {
             outcome: Some(TestOutcome::Error),
@@ -126,7 +126,7 @@ impl MachineFinding {
         }
     }
 
-    /// Something that is said and is no test.
+    /// Returns a remark, which is not a test.
     pub(crate) fn new_remark(level: Level, title: &str, lines: Vec<String>) -> MachineFinding {
         MachineFinding {
             level: Some(level),
@@ -137,7 +137,7 @@ impl MachineFinding {
     }
 }
 
-/// What writes a form that is made of findings; none if the form is not.
+/// Returns the writer of a format that is made of findings; `None` for other formats.
 pub(crate) fn form_writer(format: Format) -> Option<fn(&Findings) -> String> {
     match format {
         Format::Junit => Some(junit::write_tests),

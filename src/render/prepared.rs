@@ -1,4 +1,4 @@
-//! A report in the one state from which every form is made.
+//! A report in the state that every format is made from.
 
 use std::collections::HashMap;
 
@@ -11,16 +11,17 @@ use cuda_pitfalls_core::scenario::Scenario;
 use cuda_pitfalls_core::verdict::ChangedVerdict;
 use cuda_pitfalls_core::{catalogue, judge, plan};
 
-/// A report whose questions and workarounds have the words in which they are shown, with today's verdicts.
+/// A report with today's verdicts, and with the texts of questions and workarounds that are shown.
 pub enum Prepared<'r> {
-    /// One that this program makes now: its words and its verdicts are today's already.
+    /// A report that this program makes now: its texts and verdicts are today's already.
     Fresh(&'r Report),
-    /// One that another version of the program may have judged, and the verdicts that it was stored with.
+    /// A report that another version of the program may have judged, and the verdicts that it was stored with.
     Stored(StoredReport, Vec<ChangedVerdict>),
 }
 
 impl<'r> Prepared<'r> {
-    /// A stored report, judged again by its recordings. A compact report has none, and keeps its verdicts.
+    /// Returns a stored report, judged again by its recordings. A compact report has no recordings, and keeps its
+    /// verdicts.
     pub fn stored(mut report: StoredReport) -> Prepared<'r> {
         let changed = match &mut report {
             StoredReport::Whole(whole) => judge::rejudge(whole),
@@ -44,7 +45,7 @@ impl<'r> Prepared<'r> {
         Prepared::Stored(report, changed)
     }
 
-    /// What every form reads.
+    /// Returns the view that every format reads.
     pub fn view(&self) -> ReportView<'_> {
         match self {
             Prepared::Fresh(report) => report.view(),
@@ -80,19 +81,19 @@ pub fn with_words(mut report: StoredReport) -> StoredReport {
     report
 }
 
-/// Whether the program has the words of a question: a compact report leaves them out then.
+/// Returns `true` if the program has the texts of a question, so that a compact report can omit them.
 pub fn has_words(one: &ScenarioReport) -> bool {
     catalogue::is_built_in(&one.scenario, &one.sha256)
 }
 
-/// Whether today's file asks what was asked, or nothing was asked.
+/// Returns `true` if today's file plans the calls that were measured, or the report does not contain them.
 fn is_asked_today(one: &CompactScenario, scenario: &Scenario, machine: &Machine) -> bool {
     let plan = plan::again(scenario, &one.name, machine, one.libcudart.as_ref(), None);
     one.asked.is_none() || plan.is_some_and(|plan| one.asked == Some(plan.asked()))
 }
 
-/// Gives a compact report's questions the program's words. One that today's file does not ask, or asks otherwise, has
-/// its name alone: today's words beside the answer of then could say the opposite.
+/// Adds the program's texts to a compact report. A question that today's file does not contain, or that has changed,
+/// gets only its name: today's texts next to the old answer could contradict it.
 fn fill_words(compact: &mut CompactReport, scenarios: &[Scenario]) {
     let known: HashMap<&str, &Scenario> = scenarios
         .iter()

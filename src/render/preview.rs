@@ -1,4 +1,4 @@
-//! What a run would do, before it does it: `run --dry-run`.
+//! A preview of a run: `run --dry-run`.
 
 use cuda_pitfalls_answers::preview::Preview;
 use cuda_pitfalls_core::verdict::Provenance;
@@ -44,7 +44,7 @@ pub fn text(preview: &Preview, width: usize) -> String {
     write(&blocks, width)
 }
 
-/// What cannot be asked, by what is lacking.
+/// Returns the questions that do not apply, by the missing requirement.
 fn not_applicable_blocks(preview: &Preview) -> Vec<Block> {
     let (mut lacking, mut details) = (Vec::new(), Vec::new());
     for one in &preview.not_applicable {

@@ -40,12 +40,12 @@ fn words(state: LineState) -> (&'static str, &'static str, &'static str) {
     }
 }
 
-/// What a cell says in a table.
+/// Returns the text of a cell in a table.
 pub fn word(state: LineState) -> &'static str {
     words(state).0
 }
 
-/// What the signs of a text mean.
+/// Legend of the signs in a text.
 const SIGNS: &str =
     "Y calls cuInit, which reads the mask   - does not   y only where there is no NVML
 n only where there is one   . not where there is one, and = where there is none
@@ -53,7 +53,7 @@ n only where there is one   . not where there is one, and = where there is none
 x this version does not have it   C it chose the CPU, as there is no GPU
 G the lines before it need a GPU   ? not known";
 
-/// Who answers, in words.
+/// Returns the name of a witness as text.
 pub fn witness_words(witness: DriverWitness) -> &'static str {
     match witness {
         DriverWitness::Libcuda => "libcuda",
@@ -89,7 +89,7 @@ pub fn text(matrix: &Matrix, width: usize) -> String {
     write(&blocks, width)
 }
 
-/// What changed, the lines that changed alike together.
+/// Returns the changes; lines with the same changes are together.
 fn changes(matrix: &Matrix) -> Vec<Block> {
     let mut told = Vec::new();
     for group in matrix.grouped_changes() {
@@ -106,7 +106,8 @@ fn changes(matrix: &Matrix) -> Vec<Block> {
     vec![Block::heading(2, "What changed"), Block::List(told)]
 }
 
-/// What lines that changed alike do since which version, and where.
+/// Returns a sentence about lines with the same changes: the new behavior, the version since which they have it, and
+/// the place.
 fn changed(matrix: &Matrix, group: &[MatrixChange]) -> String {
     let Some(change) = group.first() else {
         return String::new();
@@ -159,7 +160,7 @@ fn only(state: LineState) -> &'static str {
     }
 }
 
-/// What a line does in the releases of a package, as a clause: `x calls cuInit in torch 2.0.1 to 2.15.0`.
+/// Returns the behavior of a line in the releases of a package, as a clause: `x calls cuInit in torch 2.0.1 to 2.15.0`.
 pub fn line(facts: &LineReleases) -> String {
     let mut spans = Vec::new();
     for ReleaseSpan { state, releases } in &facts.spans {
@@ -261,7 +262,7 @@ fn page(matrix: &Matrix) -> Vec<Block> {
     page
 }
 
-/// The table of one package: lines, and the versions in these columns. What failed stands before it.
+/// Returns the table of one package: lines, and the versions in these columns. Failures precede it.
 fn package_table(
     matrix: &Matrix,
     package: &str,

@@ -1,4 +1,4 @@
-//! What programs are told of a report: a finding for each question, and those about the run itself.
+//! The findings of a report for machine-readable formats: one for each question, and those about the run itself.
 
 use std::collections::HashMap;
 
@@ -54,11 +54,11 @@ const METRICS: &[Metric] = &[
     ),
 ];
 
-/// The findings of a report: what is to be known first, tests that stand for the run, and a test for each question.
+/// Returns the findings of a report: warnings first, then tests that represent the run, and a test for each question.
 ///
-/// An unexpected verdict is a failure. What could not be concluded is an error, because a test that did not measure has
-/// not passed either. What does not apply to the machine is skipped. A list has a failure or an error exactly where the
-/// run did not end with 0; what is about the run and not about a scenario has a test of its own.
+/// An unexpected verdict is a failure. An inconclusive one is an error, because a test that did not measure has not
+/// passed either. A question that does not apply to the machine is skipped. A list has a failure or an error exactly if
+/// the run did not end with 0; a problem of the run rather than of a scenario has its own test.
 pub(super) fn report_findings(report: &ReportView<'_>) -> Findings {
     let mut list = run_remarks(report);
     list.extend(run_tests(report));
@@ -116,7 +116,7 @@ fn run_properties(report: &ReportView<'_>) -> Vec<(&'static str, String)> {
     properties
 }
 
-/// What is said before the questions. What does not apply here is said once.
+/// Returns the remarks before the questions, such as one for all questions that do not apply here.
 fn run_remarks(report: &ReportView<'_>) -> Vec<MachineFinding> {
     let mut list = Vec::new();
     let banner_level = if report.complete {
@@ -240,7 +240,7 @@ fn question_outcome(report: &ReportView<'_>, scenario: &ScenarioView<'_>) -> Tes
     }
 }
 
-/// None where it is answered, or where it does not apply here, which a remark says of all such.
+/// Returns `None` if the question is answered, or if it does not apply here: a remark covers all such questions.
 fn question_level(report: &ReportView<'_>, scenario: &ScenarioView<'_>) -> Option<Level> {
     let standing = Standing::new(scenario.verdict);
     if standing <= Standing::Answered || scenario.is_not_applicable() {
@@ -285,7 +285,7 @@ fn question_lines(scenario: &ScenarioView<'_>) -> Vec<String> {
     lines
 }
 
-/// What is known of a question, and the change of largest size in each case on each GPU.
+/// Returns the properties of a question, with the change of largest size in each case on each GPU.
 fn question_properties(scenario: &ScenarioView<'_>) -> Vec<(String, String)> {
     let verdict = scenario.verdict;
     let properties = [
@@ -318,8 +318,8 @@ fn split_lines(text: &str) -> Vec<String> {
     text.split('\n').map(str::to_owned).collect()
 }
 
-/// The labels that tell each scenario from all others: a collector refuses a file in which a series occurs twice, and
-/// one scenario may have run on several libcudarts.
+/// Returns labels that distinguish each scenario from all others: a collector rejects a file where a series occurs
+/// twice, and one scenario may have run on several libcudarts.
 fn scenario_labels(report: &ReportView<'_>) -> Vec<Labels> {
     let mut seen: HashMap<(&str, String), u32> = HashMap::new();
     let mut all = Vec::new();
@@ -386,7 +386,7 @@ fn question_samples(scenario: &ScenarioView<'_>, labels: &Labels) -> Vec<Sample>
     samples
 }
 
-/// What is known of the run.
+/// Returns the metrics of the run.
 fn run_samples(report: &ReportView<'_>) -> Vec<Sample> {
     let (run, machine) = (report.run, report.machine);
     let (code, why) = report_health(report);

@@ -1,10 +1,10 @@
-//! The steps of a case in words, the same in every format. Nothing is escaped here.
+//! The steps of a case as text, the same in every format. Nothing is escaped here.
 
 use cuda_pitfalls_core::fact::words;
 use cuda_pitfalls_core::observation::StepObservation;
 use cuda_pitfalls_core::plan::CasePlan;
 
-/// What a step gave: its status and its values, an entry each.
+/// Returns the result of a step: its status and its values, an entry each.
 pub(super) fn result_words(step: &StepObservation) -> Vec<String> {
     let mut lines = Vec::new();
     if !step.returned {

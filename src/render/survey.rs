@@ -41,7 +41,7 @@ const WIDTH: usize = 140;
 pub struct NamedSurvey {
     /// The folder, such as `survey-calls-h200-x2`.
     pub name: String,
-    /// What lies there.
+    /// The document at this path.
     pub survey: SurveyDocument,
 }
 
@@ -105,7 +105,7 @@ fn without_name(survey: &SurveyDocument) -> NamedSurvey {
     }
 }
 
-/// The rows of these documents, with what their columns say of them beside their facts.
+/// Returns the rows of these documents, each with the texts of its columns in addition to its facts.
 fn rows(file: &KindFile, sources: &[NamedSurvey]) -> Vec<FactRow> {
     match file.rows.as_str() {
         "calls" => calls::rows(sources),
@@ -122,12 +122,12 @@ fn rows(file: &KindFile, sources: &[NamedSurvey]) -> Vec<FactRow> {
     }
 }
 
-/// What a section is made of: all documents of a page, or one of them.
+/// The documents that a section is made of: all documents of a page, or one of them.
 struct SurveyPage<'a> {
     file: &'a KindFile,
     sources: &'a [NamedSurvey],
     rows: Vec<FactRow>,
-    /// What titles have behind them, where there are sections of several documents.
+    /// Suffix of titles, if there are sections of several documents.
     suffix: String,
 }
 
@@ -168,7 +168,8 @@ impl SurveyPage<'_> {
         }
     }
 
-    /// What was not asked, in the order of the surveys. What one of them left out another may have asked.
+    /// Returns the entries that were not measured, in the order of the surveys. An entry that one survey left out may
+    /// be in another.
     fn left_out(&self) -> impl Iterator<Item = &LeftOut> {
         let asked: BTreeSet<&str> = self
             .rows
@@ -332,7 +333,7 @@ fn attempts(survey: &SurveyDocument) -> String {
     parts.collect::<Vec<_>>().join(", ")
 }
 
-/// How many rows have facts, in a line.
+/// Returns the line with the number of rows that have facts.
 fn totals_line(survey: &SurveyDocument) -> String {
     let SurveyDocument {
         provenance,
@@ -381,7 +382,8 @@ fn totals_line(survey: &SurveyDocument) -> String {
     )
 }
 
-/// What was not asked, by reason: the last that is given for a name, since reasons are reworded.
+/// Returns the entries that were not measured, by reason. A name has the reason that was given last, since reasons are
+/// reworded.
 fn left_out<'a>(all: impl Iterator<Item = &'a LeftOut>) -> Section {
     let reasons: BTreeMap<&str, &str> = all
         .map(|left| (left.name.as_str(), left.reason.as_str()))
@@ -398,7 +400,7 @@ fn left_out<'a>(all: impl Iterator<Item = &'a LeftOut>) -> Section {
     }
 }
 
-/// Names by what is said of them.
+/// Returns a section of names, grouped by their reason.
 fn by_reason<'a>(title: &str, all: impl Iterator<Item = (String, &'a str)>) -> Section {
     let mut by_reason: BTreeMap<String, BTreeSet<&str>> = BTreeMap::new();
     for (reason, name) in all {

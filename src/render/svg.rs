@@ -1,5 +1,5 @@
-//! A chart of memory over time, as inline SVG with its texts beside it: a line of steps per GPU, or areas of owners upon
-//! each other. Colours are classes (`g0` to `g7`), so that the page sets them for dark mode.
+//! A chart of memory over time, as inline SVG with its texts outside the drawing: a line of steps per GPU, or stacked
+//! areas of owners. Colors are classes (`g0` to `g7`), so that the page sets them for dark mode.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -9,44 +9,44 @@ use cuda_pitfalls_core::text::counts::listed;
 use cuda_pitfalls_core::text::escape::escape_html;
 use cuda_pitfalls_core::text::units;
 
-/// What is drawn.
+/// Content of a chart.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Chart {
-    /// What the chart shows, for readers who do not see it.
+    /// Description of the chart, for readers who do not see it.
     pub title: String,
-    /// The ends of the time axis, in nanoseconds. Long times in which nothing happens are left out of it.
+    /// The ends of the time axis, in nanoseconds. Long periods without events are cut out of it.
     pub span_ns: (u64, u64),
     /// A line per GPU.
     pub lines: Vec<ChartLine>,
     /// Areas that lie upon each other, from the bottom up: each ends at its points and begins at those of the one before.
     pub areas: Vec<ChartLine>,
-    /// What the scale reaches at least, so that charts beside each other have the same.
+    /// Minimum upper end of the scale, so that charts on one page share it.
     pub reach: i64,
     /// Moments to mark, with a short name each.
     pub marks: Vec<(u64, String)>,
 }
 
-/// One GPU's memory.
+/// Memory of a GPU.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ChartLine {
     /// The GPU's name.
     pub name: String,
     /// Its place in the palette.
     pub colour: usize,
-    /// When it changed, and to what; in order of time.
+    /// Time and new value of each change, in order of time.
     pub points: Vec<(u64, i64)>,
 }
 
 /// The drawing's own units; it is stretched to the width of the page, its lines and texts are not.
 const WIDTH: f64 = 1000.0;
 const HEIGHT: f64 = 100.0;
-/// What a chart is wide at least, in pixels: on a page as people read it, and on a phone.
+/// Minimum widths of a chart, in pixels: on a desktop page, and on a phone.
 const WIDE: f64 = 520.0;
 const NARROW: f64 = 190.0;
 /// The width of a character of a mark, and of what is between two marks.
 const CHARACTER: f64 = 8.0;
 
-/// The chart as one `<figure>`. Texts are HTML beside the drawing, so that they are legible at every width.
+/// Returns the chart as one `<figure>`. Texts are HTML outside the drawing, so that they are legible at every width.
 pub fn draw_chart(chart: &Chart) -> String {
     let scaled = ScaledChart::new(chart);
     let mut out = format!(
@@ -115,7 +115,7 @@ impl<'c> ScaledChart<'c> {
         HEIGHT - HEIGHT * part_ratio(bytes as f64 - low, self.high as f64 - low)
     }
 
-    /// The amounts of memory that have a line of their own, from the lowest up.
+    /// Returns the amounts of memory that have a line, from the lowest up.
     fn levels(&self) -> Vec<i64> {
         let mut levels = vec![self.low, 0, self.high];
         levels.sort_unstable();
@@ -190,7 +190,7 @@ impl<'c> ScaledChart<'c> {
     }
 }
 
-/// What a colour means: a piece of the drawing, and its name.
+/// Returns the legend entry of a color: a piece of the drawing, and its name.
 fn color_key(line: &ChartLine, class: &str, path: &str) -> String {
     let class = format!("{class}g{}", line.colour % 8);
     let colour = format!(
@@ -210,9 +210,9 @@ const CUT: f64 = 0.04;
 /// A time axis. A time without anything that is longer than twice all the rest is drawn as a narrow band.
 pub(super) struct Axis {
     span: (u64, u64),
-    /// What is left out, in order of time.
+    /// Periods that are left out, in order of time.
     pub(super) cuts: Vec<(u64, u64)>,
-    /// How long what is not left out takes, in nanoseconds.
+    /// Total duration of the periods that are kept, in nanoseconds.
     kept: f64,
 }
 
@@ -247,7 +247,7 @@ impl Axis {
         }
     }
 
-    /// Where a moment is on the axis, from 0 to 1.
+    /// Returns the position of a time on the axis, from 0 to 1.
     pub(super) fn axis_position(&self, t: u64) -> f64 {
         let (mut at, band) = (t.saturating_sub(self.span.0) as f64, CUT * self.kept);
         for (start, end) in self.cuts.iter().filter(|(start, _)| t > *start) {
@@ -257,7 +257,7 @@ impl Axis {
         part_ratio(at, self.kept + band * self.cuts.len() as f64)
     }
 
-    /// What is left out, in words; none if nothing is.
+    /// Returns the periods that are left out, as text; `None` if nothing is.
     pub(super) fn left_out(&self) -> Option<String> {
         (!self.cuts.is_empty()).then(|| {
             listed(

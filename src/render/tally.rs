@@ -5,25 +5,25 @@ use cuda_pitfalls_core::report::{ReportView, Requirement};
 use cuda_pitfalls_core::text::counts::tally_items;
 use cuda_pitfalls_core::verdict::{ExpectationMet, Kind, Provenance, Verdict};
 
-/// What a verdict calls for, mildest first. Marks, colours and elements follow it, so that no two forms disagree.
+/// Severity of a verdict, mildest first. Marks, colors and elements follow it, so that no two formats disagree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Standing {
-    /// Answered as the file says.
+    /// Answered as expected by the file.
     AsExpected,
-    /// Answered, and the file says nothing for this machine.
+    /// Answered, and the file has no expectation for this machine.
     Answered,
-    /// It did not run.
+    /// Not run.
     Skipped,
-    /// It ran, and nothing can be concluded.
+    /// Run without a conclusion.
     Inconclusive,
     /// The harness failed.
     HarnessError,
-    /// Answered, and not as the file says.
+    /// Answered, but not as expected by the file.
     Unexpected,
 }
 
 impl Standing {
-    /// How a verdict stands.
+    /// Returns the standing of a verdict.
     pub fn new(verdict: &Verdict) -> Standing {
         match (verdict.kind, verdict.expectation) {
             (_, ExpectationMet::Unexpected) => Standing::Unexpected,
@@ -35,7 +35,8 @@ impl Standing {
         }
     }
 
-    /// The answer is not the one that the file says, or there is none by a fault of the harness.
+    /// Returns `true` if the answer differs from the one expected by the file, or a fault of the harness prevented an
+    /// answer.
     pub(super) fn is_failure(self) -> bool {
         self >= Standing::HarnessError
     }
@@ -45,22 +46,22 @@ impl Standing {
         self >= Standing::Inconclusive
     }
 
-    /// A mark of one column. Words always stand beside it.
+    /// Returns a mark of one column. It always appears together with words.
     pub fn mark(self) -> &'static str {
         self.shown().0
     }
 
-    /// What is counted under this standing.
+    /// Returns the label of the count of this standing.
     pub fn name(self) -> &'static str {
         self.shown().1
     }
 
-    /// Its colour on a page.
+    /// Returns its color on a page.
     pub(super) fn tone(self) -> Tone {
         self.shown().2
     }
 
-    /// The code of its colour on a terminal.
+    /// Returns the code of its color on a terminal.
     pub(super) fn ansi_color(self) -> &'static str {
         self.shown().3
     }
@@ -77,7 +78,7 @@ impl Standing {
     }
 }
 
-/// How many scenarios of a report stand so.
+/// Returns the number of scenarios of a report with this standing.
 pub fn count(report: &ReportView<'_>, standing: Standing) -> usize {
     report
         .scenarios
@@ -86,7 +87,7 @@ pub fn count(report: &ReportView<'_>, standing: Standing) -> usize {
         .count()
 }
 
-/// How many verdicts stand so, where that is not zero; mildest first.
+/// Returns the number of verdicts of each standing, without zeros, mildest first.
 pub(super) fn counts<'v>(verdicts: impl Iterator<Item = &'v Verdict>) -> Vec<(Standing, usize)> {
     let mut counts = tally_items(verdicts.map(Standing::new));
     counts.sort();
@@ -112,7 +113,8 @@ pub fn sentence(report: &ReportView<'_>) -> String {
     }
 }
 
-/// What a reader must know before believing any verdict, most serious first. Every renderer shows all of it.
+/// Returns the warnings that a reader must see before believing any verdict, most serious first. Every renderer shows
+/// all of them.
 pub fn warning_banners(report: &ReportView<'_>) -> Vec<String> {
     let mut banners = Vec::new();
     if report.provenance == Provenance::Simulated {
@@ -157,17 +159,17 @@ pub fn warning_banners(report: &ReportView<'_>) -> Vec<String> {
     banners
 }
 
-/// What is said above every simulated result.
+/// Banner above every simulated result.
 pub const SIMULATED: &str = "SIMULATED — not evidence. No driver and no GPU answered.";
 
-/// What is said above every compact report.
+/// Banner above every compact report.
 pub const COMPACT: &str =
     "COMPACT — steps, attempts and samples are left out; the verdicts are those that were stored.";
 
-/// What is said above a report whose stored verdicts differ from what its recordings show, before these.
+/// Banner above a report whose stored verdicts differ from what its recordings show, before the list of these.
 pub const JUDGED_AGAIN: &str =
     "JUDGED AGAIN — stored verdicts that the recordings do not bear out:";
-/// As many of them are named.
+/// The most changed verdicts that are listed.
 const MOST_CHANGED: usize = 3;
 
 fn name_changed(mut changed: Vec<String>) -> String {
@@ -186,7 +188,7 @@ fn stored_words(stored: &Verdict) -> String {
     }
 }
 
-/// What is said above every partial report.
+/// Banner above every partial report.
 pub const PARTIAL: &str = "PARTIAL — the run did not finish; this report is not a success.";
 
 #[cfg(test)]

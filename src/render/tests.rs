@@ -1,4 +1,4 @@
-//! What must hold in every format.
+//! Tests that apply to every format.
 
 use super::{Format, Prepared, fixture};
 use cuda_pitfalls_answers::exit::Exit;

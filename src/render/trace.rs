@@ -39,17 +39,17 @@ pub struct TraceView<'a> {
     history: History<'a>,
     ledgers: Vec<Ledger<'a>>,
     refusals: Vec<RefusedCall>,
-    /// The line of stderr with which the program failed, if it says a known error.
+    /// The line of stderr that the program failed with, if it contains a known error.
     last_error: Option<RefusedCall>,
     findings: &'a [Finding],
     violations: &'a [Violation],
-    /// What of the policy cannot be decided, because the trace saw less.
+    /// Conditions of the policy that cannot be decided, because the trace observed too little.
     undecided: &'a [String],
-    /// What has to be known before anything is believed.
+    /// Warnings that a reader must see first.
     banners: Vec<String>,
-    /// What the trace could not observe, as sentences.
+    /// Sentences on what the trace could not observe.
     not_seen: Vec<String>,
-    /// How many pitfalls there are and what else is said of all of the trace, the most important first.
+    /// The number of pitfalls and other totals of the trace, the most important first.
     totals: Vec<String>,
 }
 
@@ -78,7 +78,7 @@ impl<'a> TraceView<'a> {
         view
     }
 
-    /// A trace in which nothing was found.
+    /// Returns the view of a trace without findings.
     #[cfg(test)]
     fn bare(trace: &'a Trace) -> TraceView<'a> {
         TraceView::new(
@@ -99,7 +99,7 @@ impl<'a> TraceView<'a> {
             .filter(move |finding| finding.severity == severity)
     }
 
-    /// Whether the program failed.
+    /// Returns `true` if the program failed.
     fn has_failed(&self) -> bool {
         match &self.trace.end {
             Some(end) => end.failure_reason().is_some(),
@@ -107,7 +107,7 @@ impl<'a> TraceView<'a> {
         }
     }
 
-    /// The user's line of an event, in words.
+    /// Returns the user's line of an event, as text.
     fn line_words(&self, event: &TraceEvent) -> Option<String> {
         let line = place::place(self.trace, &event.stack)?;
         Some(entry::line_words(&line))
@@ -119,7 +119,7 @@ impl<'a> TraceView<'a> {
         summary::user_position(self.trace, &event.stack)
     }
 
-    /// How many calls CUDA refused to a program that failed.
+    /// Returns the number of CUDA calls that failed, if the program failed.
     fn refused(&self) -> usize {
         if self.has_failed() {
             self.refusals.len()
@@ -128,8 +128,9 @@ impl<'a> TraceView<'a> {
         }
     }
 
-    /// The trace in a form, none if traces do not have it. Lines have at most `width` columns, but for fewer than 40;
-    /// `name` is what the trace is called, such as its path, and `root` the folder that files are relative to.
+    /// Returns the trace in a format; `None` if traces do not have it. Lines have at most `width` columns, except if
+    /// that is less than 40. `name` is the name of the trace, such as its path, and `root` the directory that files are
+    /// relative to.
     pub fn as_format(
         &self,
         format: Format,
@@ -169,7 +170,7 @@ impl<'a> TraceView<'a> {
     }
 }
 
-/// What findings have in common that are told once: the rule's words, but for the process.
+/// Key of findings that are reported once: the rule's texts, without the process.
 type Alike<'a> = (&'a str, String, &'a str);
 
 fn alike_key(finding: &Finding) -> Alike<'_> {

@@ -2,14 +2,14 @@
 
 use cuda_pitfalls_core::scenario::{Expectation, Expected, Range, Scalar, When};
 
-/// Whether any of these depends on a version.
+/// Returns `true` if any of these depends on a version.
 pub fn has_versioned(expect: &[Expectation]) -> bool {
     expect
         .iter()
         .any(|expectation| is_versioned(&expectation.when))
 }
 
-/// Whether a condition asks for a version of the driver or of libcudart.
+/// Returns `true` if a condition depends on a version of the driver or of libcudart.
 pub fn is_versioned(when: &When) -> bool {
     when.driver.is_some() || when.libcudart.is_some()
 }
@@ -30,7 +30,7 @@ pub fn lines(expect: &[Expectation], value: fn(&Scalar) -> String) -> Vec<String
     lines.collect()
 }
 
-/// Where something holds: `since libcudart 12.0`, `before driver 535, for mask 0,0`. Nothing for everywhere.
+/// Returns a condition as text: `since libcudart 12.0`, `before driver 535, for mask 0,0`. `None` if it always holds.
 pub fn condition_words(when: &When, value: fn(&Scalar) -> String) -> Option<String> {
     let mut all = Vec::new();
     all.extend(

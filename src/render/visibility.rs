@@ -1,4 +1,4 @@
-//! What a mask makes visible, in words.
+//! The GPUs that a mask makes visible, as text.
 
 use crate::block::{Block, Text};
 use crate::words::misspelling_sentence;
@@ -7,7 +7,7 @@ use cuda_pitfalls_answers::visibility::{GpuSource, Visibility};
 use cuda_pitfalls_core::mask::InitStatus;
 use cuda_pitfalls_core::text::counts::counted;
 
-/// What a mask makes visible, for a terminal of this width.
+/// Returns the GPUs that a mask makes visible, for a terminal of this width.
 pub fn text(answer: &Visibility, width: usize) -> String {
     let mut blocks = vec![Block::paragraph(setting_words(answer))];
     for entry in &answer.entries {
@@ -72,7 +72,7 @@ fn visible_gpu(answer: &Visibility, uuid: &String) -> String {
     }
 }
 
-/// What `cuInit` returns and what is visible then.
+/// Returns the result of `cuInit` and the GPUs that are then visible.
 fn outcome(answer: &Visibility) -> String {
     let status = answer.status.name();
     match answer.status {

@@ -1,4 +1,4 @@
-//! The machine in words: the same lines in every format, which escapes them.
+//! The machine as text: the same lines in every format, which escapes them.
 
 use cuda_pitfalls_core::calibration::Calibration;
 use cuda_pitfalls_core::machine::{Interpreter, Isolation, Machine};
@@ -17,7 +17,7 @@ pub(super) fn provenance(provenance: Provenance) -> &'static str {
     }
 }
 
-/// What is said of a variable that is spelt nearly as one that is read.
+/// Returns the sentence about a variable whose name is nearly that of a known one.
 pub(super) fn misspelling_sentence(name: &str, meant: &str) -> String {
     format!("{name} is not a variable that CUDA or a framework is known to read; {meant} is.")
 }
@@ -97,8 +97,8 @@ pub fn python(interpreter: &Interpreter) -> String {
     words + &packages(interpreter)
 }
 
-/// The packages that were needed and are there, each behind a comma. A module whose distribution adds the version
-/// of CUDA to its name (`cupy` of `cupy-cuda13x`, `rmm` of `rmm-cu13`) is said once.
+/// Returns the required packages that are installed, each after a comma. A module whose distribution adds the CUDA
+/// version to its name (`cupy` of `cupy-cuda13x`, `rmm` of `rmm-cu13`) is listed once.
 pub fn packages(interpreter: &Interpreter) -> String {
     let mut there = Vec::new();
     for (name, version) in &interpreter.packages {
@@ -118,7 +118,8 @@ pub fn packages(interpreter: &Interpreter) -> String {
     said
 }
 
-/// Whether a module is of this distribution, whose name is another: `cupy` of `cupy-cuda13x`, `cuda_core` of `cuda-core`.
+/// Returns `true` if a module belongs to this distribution, which has a different name: `cupy` of `cupy-cuda13x`,
+/// `cuda_core` of `cuda-core`.
 fn is_distribution_of(distribution: &str, module: &str) -> bool {
     let more = distribution.strip_prefix(module).unwrap_or_default();
     let cuda = more.strip_prefix("-cuda").or(more.strip_prefix("-cu"));
@@ -131,7 +132,7 @@ fn is_distribution_of(distribution: &str, module: &str) -> bool {
     module != distribution && module.replace('_', "-") == distribution
 }
 
-/// What the caller said of a run, an entry each: `node=gpu-17`.
+/// Returns the labels that the caller gave a run, an entry each: `node=gpu-17`.
 pub fn label_list(run: &Run) -> Vec<String> {
     let mut labels = Vec::new();
     for (name, value) in &run.labels {
@@ -140,7 +141,7 @@ pub fn label_list(run: &Run) -> Vec<String> {
     labels
 }
 
-/// Whether memory is known per process, in words.
+/// Returns whether memory is known per process, as text.
 fn pid_words(isolation: &Isolation) -> String {
     let mut words = match isolation.own_pid_listed {
         Some(true) => "matched: NVML lists the worker by its PID",
@@ -159,7 +160,7 @@ fn pid_words(isolation: &Isolation) -> String {
     words
 }
 
-/// One GPU in a line.
+/// Returns the line about a GPU.
 pub fn gpu(gpu: &Gpu) -> String {
     let name = gpu.name.as_deref().unwrap_or("of unknown name");
     let mut words = vec![format!("{} {name}", gpu.uuid)];
@@ -183,7 +184,7 @@ pub fn gpu(gpu: &Gpu) -> String {
     words.join(", ")
 }
 
-/// What calibration found on one GPU, in a line.
+/// Returns the line about the calibration of one GPU.
 fn calibration(found: &Calibration) -> String {
     let mut words = match (&found.why_unsound, found.sound) {
         (Some(why), false) => why.clone(),
@@ -218,12 +219,13 @@ pub(super) fn rough_duration(ms: u64) -> String {
     }
 }
 
-/// GPUs by their numbers, so that nobody takes one for a count: `gpu0, gpu1`, or `none` where there are none.
+/// Returns GPUs by their numbers, written so that none is taken for a count: `gpu0, gpu1`, or `none` if the list is
+/// empty.
 pub(super) fn gpus(on: &[u32], none: &str) -> String {
     listed(on.iter().map(|gpu| format!("gpu{gpu}")), none)
 }
 
-/// Why a question has no answer, in words.
+/// Returns the reason why a question has no answer, as text.
 pub fn reason(reason: Reason) -> &'static str {
     match reason {
         Reason::NotModelled => "the simulated machine does not model it",

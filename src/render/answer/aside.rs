@@ -1,5 +1,5 @@
-//! What is counted and not shown: what this machine cannot answer, what was not allowed or not
-//! reached, and what the simulated machine does not model.
+//! The questions that are counted and not listed: those that this machine cannot answer, that were not allowed or not
+//! reached, and that the simulated machine does not model.
 
 use super::instance::InstanceAnswer;
 use crate::{applicable, words};

@@ -12,7 +12,7 @@ use cuda_pitfalls_core::text::lines::UNBROKEN;
 use cuda_pitfalls_core::text::units;
 use cuda_pitfalls_core::verdict::Provenance;
 
-/// Where a report is, as far as its reader is told.
+/// Location of a report, as far as it is shown to its reader.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum ReportPlace {
     /// The reader knows.
@@ -20,12 +20,12 @@ pub enum ReportPlace {
     Known,
     /// At this path.
     At(String),
-    /// Nowhere: no GPU could be asked, and nobody said where it should be.
+    /// No report: no GPU could be used, and no location was given.
     NotKept,
 }
 
 impl ReportPlace {
-    /// What is said about it, if anything.
+    /// Returns the sentence about the location, if there is one.
     pub(crate) fn sentence(&self) -> Option<String> {
         match self {
             ReportPlace::Known => None,
@@ -37,10 +37,10 @@ impl ReportPlace {
     }
 }
 
-/// What the end of a run is told beside the report.
+/// Inputs of the end of a run, in addition to the report.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RunEnding {
-    /// Where the report is.
+    /// Location of the report.
     pub place: ReportPlace,
     /// Failures by name: for a reader who has them far above.
     pub names: bool,
@@ -61,7 +61,8 @@ impl RunEnding {
     }
 }
 
-/// The end: what was not asked, the counts, and where the report is, each in one line where the width allows.
+/// Returns the end: the questions that did not run, the counts, and the location of the report, each on one line if the
+/// width allows.
 pub fn render_ending(report: &ReportView<'_>, ending: &RunEnding, width: usize) -> String {
     let no_gpu = head::no_gpu(report).is_some();
     let mut blocks = Vec::new();
@@ -106,7 +107,7 @@ pub fn render_ending(report: &ReportView<'_>, ending: &RunEnding, width: usize) 
     write(&blocks, width)
 }
 
-/// What to do without a GPU.
+/// Hint on what to do without a GPU.
 const HINT: &str =
     "`cuda-pitfalls doctor` says why; `--on auto` asks a simulated machine (never evidence).";
 

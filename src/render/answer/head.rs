@@ -1,4 +1,4 @@
-//! The head of a run: the machine, what a context costs there, and what will be asked.
+//! The head of a run: the machine, the cost of a context there, and the questions that will run.
 
 use std::time::Duration;
 
@@ -11,20 +11,20 @@ use cuda_pitfalls_core::text::counts::counted;
 use cuda_pitfalls_core::text::units;
 use cuda_pitfalls_core::verdict::{Provenance, Reason};
 
-/// What is about to be asked.
+/// Questions of a run that is about to begin.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Workload {
-    /// How many questions.
+    /// Number of questions.
     pub questions: usize,
-    /// How many instances they have, on all libcudarts together.
+    /// Number of their instances, on all libcudarts together.
     pub variants: usize,
     /// The most attempts of any case.
     pub attempts: u32,
-    /// How long it will take, where that is known.
+    /// Expected duration, if known.
     pub expected: Option<Duration>,
 }
 
-/// The head: of a run that is about to ask, or of a stored report if nothing is asked any more.
+/// Returns the head: of a run that is about to begin, or of a stored report if `asked` is `None`.
 pub fn render_head(report: &ReportView<'_>, asked: Option<&Workload>, width: usize) -> String {
     let mut blocks = Vec::new();
     if report.provenance == Provenance::Simulated {
@@ -58,7 +58,7 @@ pub fn render_head(report: &ReportView<'_>, asked: Option<&Workload>, width: usi
     write(&blocks, width)
 }
 
-/// Why no GPU can answer here; none if one can.
+/// Returns the reason why no GPU can be used here; `None` if one can.
 pub(super) fn no_gpu(report: &ReportView<'_>) -> Option<String> {
     let machine = report.machine;
     for missing in &machine.unavailable {
@@ -105,7 +105,7 @@ pub fn machine(report: &ReportView<'_>) -> String {
     said
 }
 
-/// What was measured of the machine before the first question: the cost of a context, and who else is there.
+/// Returns measurements of the machine before the first question: the cost of a context, and the co-tenants.
 pub fn surrounding_lines(report: &ReportView<'_>) -> Vec<String> {
     let mut said: Vec<String> = context(&report.run.calibrations()).into_iter().collect();
     said.extend(co_tenants(report));
@@ -118,7 +118,7 @@ pub fn surrounding_lines(report: &ReportView<'_>) -> Vec<String> {
     said
 }
 
-/// What one context costs here, and where the instrument failed.
+/// Returns the cost of one context here, and the GPUs where the instrument failed.
 fn context(calibration: &[Calibration]) -> Option<String> {
     if calibration.is_empty() {
         return None;
@@ -150,7 +150,7 @@ fn context(calibration: &[Calibration]) -> Option<String> {
     Some(said)
 }
 
-/// Who else is on the GPUs, and what they held before the run.
+/// Returns the co-tenants on the GPUs, and the memory that they held before the run.
 fn co_tenants(report: &ReportView<'_>) -> Option<String> {
     let mut found = Vec::new();
     for (index, gpu) in report.machine.gpus.iter().enumerate() {

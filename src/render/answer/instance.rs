@@ -6,22 +6,22 @@ use crate::tally::Standing;
 use cuda_pitfalls_core::report::ScenarioView;
 use cuda_pitfalls_core::verdict::{Kind, Reason, Verdict};
 
-/// What is kept of one finished instance until its question is told: no attempts, no readings.
+/// Summary of a finished instance, kept until its question is printed: no attempts, no readings.
 #[derive(Clone, Debug, PartialEq)]
 pub struct InstanceAnswer {
     /// The scenario's name.
     pub scenario: String,
     pub(super) name: String,
     pub(super) question: String,
-    /// The values of its parameters; empty where it has none.
+    /// The values of its parameters; empty without parameters.
     pub(super) values: String,
     pub(super) libcudart: Option<String>,
     pub(super) verdict: Verdict,
-    /// The workaround; empty if there is none.
+    /// The workaround; empty if no workaround exists.
     pub(super) workaround: String,
     /// In how many of its attempts it shows, where the question is about a chance.
     pub(super) rate: Option<String>,
-    /// What the cases showed, each behind its name and counts, where the answer is not the expected one.
+    /// Results of the cases, each after its name and counts, if the answer is not the expected one.
     pub(super) details: Vec<(String, String)>,
 }
 
@@ -50,12 +50,13 @@ impl InstanceAnswer {
         Standing::new(&self.verdict)
     }
 
-    /// Whether it is printed first, in an entry of its own: not what the file expects, or no result.
+    /// Returns `true` if it is printed first, in a separate entry: not what the file expects, or no result.
     pub fn is_failure(&self) -> bool {
         self.standing().is_failure()
     }
 
-    /// Whether it is counted and not told: it did not run (to its end), or the simulated machine does not know.
+    /// Returns `true` if it is counted and not listed: it did not run (to its end), or the simulated machine does not
+    /// model it.
     pub(super) fn is_aside(&self) -> bool {
         !self.is_failure()
             && (self.verdict.kind == Kind::Skipped

@@ -1,4 +1,4 @@
-//! One question: its answer, for which values, what failed, and the workaround.
+//! A question: its answer, the values that it holds for, the failures, and the workaround.
 
 use super::instance::InstanceAnswer;
 use super::values;
@@ -12,16 +12,16 @@ use cuda_pitfalls_core::text::escape::terminal;
 use cuda_pitfalls_core::text::lines::{display_columns, words};
 use cuda_pitfalls_core::verdict::{Kind, Provenance};
 
-/// The widest that an answer is laid out: on wider terminals a name would stand too far from its question.
+/// The widest that an answer is laid out: on wider terminals a name would be too far from its question.
 const WIDEST: usize = 140;
 /// The columns of the answer's word, and of the word with `(sim)` behind it.
 const WORD: usize = 4;
 const SIMULATED_WORD: usize = 10;
 
-/// The ANSI code of what stands beside something more important.
+/// The ANSI code of text that is less important than its neighbor.
 const DIM: &str = "2";
 
-/// Whether a question can be answered by yes or no: by its first word.
+/// Returns `true` if a question is a yes/no question, judged by its first word.
 pub fn is_yes_or_no(question: &str) -> bool {
     let words = [
         "Does", "Do", "Did", "Is", "Are", "Was", "Were", "Can", "Could", "Has", "Have", "Will",
@@ -33,7 +33,7 @@ pub fn is_yes_or_no(question: &str) -> bool {
         .is_some_and(|first| words.contains(&first))
 }
 
-/// The lines of one question from its instances' answers, failures first; empty where there is nothing to tell.
+/// Returns the lines of one question from its instances' answers, failures first; empty if none is shown.
 pub fn question(answers: &[InstanceAnswer], width: usize, style: Style) -> String {
     let width = width.min(WIDEST);
     let mut out = String::new();
@@ -51,7 +51,7 @@ pub fn question(answers: &[InstanceAnswer], width: usize, style: Style) -> Strin
     out
 }
 
-/// What answers the question: `yes` and `no` where it is a question of that kind, else the verdict's own words.
+/// Returns the one-word answer: `yes` or `no` if it is a yes/no question, else the verdict's own words.
 fn word(answer: &InstanceAnswer) -> &'static str {
     word_of(answer.verdict.kind, &answer.question)
 }
@@ -68,7 +68,7 @@ pub(crate) fn word_of(kind: Kind, question: &str) -> &'static str {
     }
 }
 
-/// A block in the making: a word, the question beside it, lines below, and the name at the right where there is room.
+/// A block in the making: a word, the question to its right, lines below, and the name at the right if there is room.
 struct QuestionBlock<'a> {
     word: String,
     painted: String,
@@ -132,7 +132,7 @@ fn below(head: &str, text: &str, room: usize) -> Vec<String> {
     lines
 }
 
-/// Where questions begin: behind the longest word of an answer, or behind this one if it is longer.
+/// Returns the column where questions begin: after the longest one-word answer, or after this word if it is longer.
 fn question_indent(answer: &InstanceAnswer, word: &str) -> usize {
     let usual = if answer.verdict.provenance == Provenance::Simulated {
         SIMULATED_WORD
@@ -193,14 +193,14 @@ fn failed(answer: &InstanceAnswer, width: usize, style: Style) -> String {
     .lines(indent, width, style)
 }
 
-/// The answers of one question that are as they should be, told together.
+/// The expected answers of one question, which are printed together.
 struct QuestionGroup<'a> {
     first: &'a InstanceAnswer,
     yes: Vec<&'a InstanceAnswer>,
     no: Vec<&'a InstanceAnswer>,
-    /// Those that are not settled.
+    /// Instances without a conclusion.
     open: Vec<&'a InstanceAnswer>,
-    /// How many instances the question has, with those that are told elsewhere.
+    /// Number of instances of the question, including those that are printed elsewhere.
     instances: usize,
     has_several_runtimes: bool,
     impact: Impact,
@@ -241,13 +241,13 @@ impl<'a> QuestionGroup<'a> {
         }
     }
 
-    /// Whether every one of several instances has the same answer.
+    /// Returns `true` if there are several instances and all have the same answer.
     fn is_alike(&self) -> bool {
         let all = self.instances;
         all > 1 && (self.yes.len() == all || self.no.len() == all)
     }
 
-    /// Whether it must be said which of the instances an answer is of.
+    /// Returns `true` if the answer must list the values of the instances that it belongs to.
     fn has_values(&self) -> bool {
         self.has_several_runtimes || self.instances > 1
     }
@@ -275,7 +275,7 @@ impl<'a> QuestionGroup<'a> {
         .lines(indent, width, style)
     }
 
-    /// For which values the answer is yes and for which it is no, unless that goes without saying.
+    /// Returns the values with the answer yes and those with the answer no, unless they are obvious.
     fn value_lines(&self, room: usize) -> Vec<String> {
         if !self.has_values() || self.is_alike() {
             return Vec::new();
@@ -299,7 +299,7 @@ impl<'a> QuestionGroup<'a> {
         words(&values::line(&parts, room), room)
     }
 
-    /// What is not settled, by why it is not.
+    /// Returns the instances without a conclusion, by reason.
     fn open_lines(&self, room: usize) -> Vec<String> {
         let mut whys = Vec::new();
         for answer in &self.open {
@@ -339,7 +339,8 @@ impl<'a> QuestionGroup<'a> {
         labels
     }
 
-    /// The values of a single instance stand beside its question if there is room, else in its name.
+    /// Returns the question and the name. The values of a single instance are added to its question if there is room,
+    /// else to its name.
     fn question_and_name(&self, room: usize) -> (String, String) {
         let InstanceAnswer {
             scenario,

@@ -4,7 +4,7 @@ use cuda_pitfalls_core::report::{Report, ScenarioReport};
 use cuda_pitfalls_core::text::lines::display_columns;
 use cuda_pitfalls_core::verdict::{ExpectationMet, Kind, Reason};
 
-/// One finished instance, made from the fixture's first.
+/// Returns a finished instance, made from the fixture's first.
 fn part(name: &str, question: &str, kind: Kind) -> ScenarioReport {
     let mut part = fixture::report().scenarios.remove(0);
     part.name = name.to_owned();
@@ -37,7 +37,7 @@ fn told(parts: &[ScenarioReport], width: usize) -> String {
 
 const FREEZES: &str = "Does it freeze the mask?";
 
-/// What everything a person may see is made of.
+/// Returns a report with every kind of answer that a person may see.
 fn everything() -> Report {
     let mut report = fixture::report();
     for part in &mut report.scenarios {

@@ -23,8 +23,8 @@ pub(crate) fn parameter_values(report: &ScenarioView<'_>) -> String {
     }
 }
 
-/// What is said before each list of values, and the lists, in one line of at most `room` columns:
-/// the longest lists are cut, and say how many more there are.
+/// Returns lists of values, each after its heading, on one line of at most `room` columns. The longest lists are
+/// truncated, and end with the number of values left out.
 pub(super) fn line(parts: &[(String, Vec<String>)], room: usize) -> String {
     let mut shown: Vec<usize> = parts.iter().map(|(_, values)| values.len()).collect();
     loop {
@@ -60,7 +60,7 @@ fn written(parts: &[(String, Vec<String>)], shown: &[usize]) -> String {
     lists.collect::<Vec<_>>().join("; ")
 }
 
-/// A value as it can stand in a list: one with a comma, a space or nothing in it is quoted.
+/// Returns a value as an item of a list: an empty value, or one with a comma or a space, is quoted.
 fn said(value: &str) -> String {
     let value = terminal(value);
     if value.is_empty() || value.contains([',', ' ', ';']) {

@@ -1,4 +1,4 @@
-//! What `doctor` found as one JSON document.
+//! The result of `doctor` as one JSON document.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -10,21 +10,21 @@ use cuda_pitfalls_core::verdict::Provenance;
 
 const SCHEMA: &str = "cuda-pitfalls-doctor";
 
-/// What `doctor --json` prints.
+/// Output of `doctor --json`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 #[schemars(rename = "Doctor")]
 pub struct DoctorDocument {
-    /// Which document this is.
+    /// Type and version of this document.
     schema: SchemaId,
-    /// Whether the libraries were real.
+    /// Origin of the results: real or simulated libraries.
     provenance: Provenance,
-    /// What follows; null for a look at a process.
+    /// Diagnosis of the machine; null for the examination of a process.
     diagnosis: Option<Diagnosed>,
-    /// What was tried; null for a look at a process.
+    /// Results of the tries; null for the examination of a process.
     examination: Option<Examination>,
-    /// What follows from a look at a process; null without one.
+    /// Findings about an examined process; null if none was examined.
     findings: Option<ProcessFindings>,
-    /// What was seen of it.
+    /// Observations of the examined process; null if none was examined.
     process: Option<ProcessExamination>,
 }
 

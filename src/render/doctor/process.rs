@@ -9,7 +9,7 @@ use cuda_pitfalls_core::examination::ProcessExamination;
 use cuda_pitfalls_core::text::counts::{counted, listed};
 use cuda_pitfalls_core::text::units;
 
-/// What was seen and what follows, in lines of at most `width` columns.
+/// Returns the observations of a process and the findings, on lines of at most `width` columns.
 pub fn text(seen: &ProcessExamination, found: &ProcessFindings, width: usize) -> String {
     let mask = match &found.mask {
         Some(mask) => mask_in_words(mask),
@@ -68,7 +68,7 @@ fn process_in_words(seen: &ProcessExamination) -> String {
     format!("{} ({})", seen.pid, words.join(", "))
 }
 
-/// What the process has on each GPU, and where that is not known.
+/// Returns the memory of the process on each GPU, and where it is not known.
 fn gpu_blocks(seen: &ProcessExamination, found: &ProcessFindings) -> Vec<Block> {
     let mut blocks = Vec::new();
     for held in &found.contexts {
@@ -116,7 +116,7 @@ fn gpu_blocks(seen: &ProcessExamination, found: &ProcessFindings) -> Vec<Block> 
     blocks
 }
 
-/// How much of a process's memory is its context, and who can say what the rest is.
+/// Returns the size of a process's context, and the command that shows the rest by owner.
 fn context_in_words(held: &HeldGpu) -> Option<Block> {
     let (used, cost) = (held.used_bytes?, held.context.as_ref()?);
     let (context, rest) = (units::bytes(cost.bytes), used.saturating_sub(cost.bytes));

@@ -1,4 +1,4 @@
-//! What `explain` found as one JSON document, which `explain --json` prints.
+//! The result of `explain` as one JSON document, which `explain --json` prints.
 
 use std::collections::BTreeMap;
 
@@ -17,23 +17,23 @@ const SCHEMA: &str = "cuda-pitfalls-explanation";
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[schemars(rename = "Document")]
 pub struct ExplanationDocument {
-    /// Which document this is.
+    /// Type and version of this document.
     schema: SchemaId,
-    /// The words that were looked up.
+    /// The query.
     words: String,
     /// The frameworks that the text names, as scenarios tag them.
     frameworks: Vec<String>,
-    /// How sure it is that the first answer is right. With `named`, `said` or `advised` it is claimed; `closest` are
-    /// what texts like it were answered by, and not claimed; `nothing` means that nothing in the text is about CUDA's
+    /// Certainty that the first answer is right. `named`, `said` and `advised` are exact matches; `closest` lists the
+    /// answers to the most similar texts, which may not apply; `nothing` means that nothing in the text is about CUDA's
     /// start-up.
     certainty: Certainty,
-    /// The id of the symptom that was asked; null elsewhere.
+    /// The id of the symptom that was queried; null otherwise.
     symptom: Option<String>,
-    /// The import that was asked and that nobody measured; null elsewhere.
+    /// The import that was queried and was never measured; null otherwise.
     unmeasured_import: Option<String>,
-    /// The variables that nothing is known to read, each with the one that it is spelt nearly as.
+    /// The variables that nothing is known to read, each with the known variable of similar spelling.
     misspelt: BTreeMap<String, String>,
-    /// What is known of what the text says or names, such as a call, a line, a variable, an error or a message.
+    /// Known entries that the text contains or names, such as a call, a line, a variable, an error or a message.
     known: Vec<ExplainedEntry>,
     /// The scenarios that answer it, the likeliest first.
     answers: Vec<ExplainedScenario>,
@@ -47,23 +47,23 @@ pub struct ExplanationDocument {
 struct ExplainedEntry {
     #[serde(flatten)]
     entry: KnownEntry,
-    /// What is known to help; null if nothing is.
+    /// Known advice; null if unknown.
     advice: Option<Advice>,
 }
 
-/// One scenario that answers a text.
+/// A scenario that answers a text.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[schemars(rename = "Found")]
 struct ExplainedScenario {
     /// The full name of the scenario.
     name: String,
-    /// What it asks.
+    /// The question of the scenario.
     question: String,
     /// The answer in a word.
     word: Word,
     /// The answer in a sentence; empty where nothing was measured.
     answer: String,
-    /// What to do instead; empty if there is nothing.
+    /// The workaround; empty if none is known.
     workaround: String,
     /// The language of `write`.
     language: LineLanguage,
@@ -71,15 +71,15 @@ struct ExplainedScenario {
     write: Vec<String>,
     /// With which versions the pitfall shows, each a phrase; empty if it does not depend on one.
     versions: Vec<String>,
-    /// The machines that measured the answer, in words.
+    /// The machines that measured the answer, as text.
     machines: Vec<String>,
     /// The runs that the answer rests on; null where nothing was measured.
     basis: Option<Basis>,
     /// The symptoms that it is listed under, as `list --symptoms` names them.
     symptoms: Vec<String>,
-    /// Where people asked the question, as links.
+    /// Links to places where users reported the question.
     sources: Vec<String>,
-    /// The command that asks this machine.
+    /// The command that runs it on this machine.
     run: String,
     /// More is better; scores of two texts cannot be compared.
     score: f64,

@@ -1,4 +1,4 @@
-//! What to write instead of what a question warns of, and with which versions.
+//! The recommended replacement for the code that a question warns of, and the versions.
 
 use crate::{lines, listing, versions};
 use cuda_pitfalls_answers::known::KnownScenario;
@@ -36,7 +36,7 @@ pub(super) fn written(case: &Case) -> Vec<String> {
         .collect()
 }
 
-/// A line with what a plan fills in said in words.
+/// Returns a line with the placeholders of a plan replaced by words.
 fn replace_placeholders(line: &str) -> String {
     let mut words = line.replace("${gpus}", "number of GPUs");
     for place in 0..8 {
@@ -48,8 +48,8 @@ fn replace_placeholders(line: &str) -> String {
     words
 }
 
-/// With which version the pitfall shows, where an expectation asks for one, up to which one that is known, and in which
-/// releases the line that decides calls `cuInit`.
+/// Returns the versions where the pitfall shows, if an expectation depends on one, the version up to which it is
+/// known, and the releases where the deciding line calls `cuInit`.
 pub(super) fn version_lines(known: &KnownScenario, scenario: &Scenario) -> Vec<String> {
     let Some(instance) = scenario.instances.first() else {
         return Vec::new();

@@ -1,4 +1,4 @@
-//! What a merge came to in a few lines, and what changed between two merged documents.
+//! The result of a merge on a few lines, and the changes between two merged documents.
 
 use cuda_pitfalls_answers::fleet::{Fleet, FleetDiff, Rank, Size, outliers};
 use cuda_pitfalls_core::text::counts::{counted, group_by_key, listed};
@@ -12,12 +12,13 @@ use crate::block::Block;
 use crate::tally::SIMULATED;
 use crate::writer::terminal::write;
 
-/// More entries of one kind are counted only; `--json` and the document have them all.
+/// The most entries that are listed of each sort; the others are counted, and `--json` and the document have them all.
 const MOST: usize = 20;
 /// A text of a report is cut to this many bytes.
 const LONGEST: usize = 200;
 
-/// What was merged, and who differs in how many questions. `end` says what became of the document.
+/// Returns the summary of a merge, and the machines that differ with the number of questions. `end` is the sentence on
+/// the output document.
 pub fn render_merge(fleet: &Fleet, end: impl Into<String>) -> String {
     let view = FleetView::new(fleet, view::MERGED, None);
     let ends = [differences_sentence(fleet, &view.told), end.into()];
@@ -34,7 +35,7 @@ pub fn render_merge(fleet: &Fleet, end: impl Into<String>) -> String {
     )
 }
 
-/// How many differences there are, of which kind, in how many questions, and of how many sets of machines.
+/// Returns the number of differences of each kind, of questions, and of sets of machines.
 fn differences_sentence(fleet: &Fleet, told: &[words::Deviation<'_>]) -> String {
     let all = counted(fleet.questions.len(), "question");
     if told.is_empty() {
@@ -59,7 +60,7 @@ fn differences_sentence(fleet: &Fleet, told: &[words::Deviation<'_>]) -> String 
     )
 }
 
-/// What changed, for a person.
+/// Returns the changes, for a person.
 pub fn text(diff: &FleetDiff) -> String {
     let mut blocks = Vec::new();
     if diff.provenance == Provenance::Simulated {

@@ -16,7 +16,7 @@ use cuda_pitfalls_core::fact::{Change, Fact, Token};
 use cuda_pitfalls_core::report::SchemaId;
 use cuda_pitfalls_core::verdict::{Kind, Provenance};
 
-/// What no text of a document may do to its reader.
+/// Text with everything that a document must not do to its reader.
 pub const EVIL: &str =
     "=1+1\u{1b}[31m\u{202e}</script><img src=x onerror=alert(1)>\"'|`]\r\n::error::x";
 
@@ -248,7 +248,7 @@ pub fn fleet() -> Fleet {
     fleet.ranked()
 }
 
-/// A fleet of which every text does what it can, and every place leads nowhere.
+/// Returns a fleet whose texts are all hostile, and whose locations lead nowhere.
 pub fn hostile() -> Fleet {
     let mut fleet = fleet();
     fleet.version = EVIL.to_owned();
@@ -337,7 +337,7 @@ pub fn hostile() -> Fleet {
     fleet
 }
 
-/// A fleet of this many machines and questions, in three groups, of which one machine in fifty differs in some question.
+/// Returns a fleet of this many machines and questions, in three groups; one machine in fifty differs in some question.
 pub fn large(machines: usize, questions: usize) -> Fleet {
     let all: Vec<FleetMachine> = (0..machines)
         .map(|place| machine(&format!("gpu-{place:05}"), place))

@@ -1,8 +1,8 @@
-//! One page that loads nothing: what differs as a table, a heat map of machines and questions, and a view of each
-//! machine and each difference.
+//! A page that loads nothing: what differs as a table, a heat map of machines and questions, and a view of each machine
+//! and each difference.
 //!
-//! The table is there without a script. The script draws the map and the views from the document, which is part of
-//! the page. Its text was made harmless before, and the script only ever shows text as text.
+//! The table works without a script. The script draws the map and the views from the document, which is part of the
+//! page. Its text was escaped before, and the script only ever shows text as text.
 
 use std::fmt::Write as _;
 

@@ -1,4 +1,4 @@
-//! What programs are told of a fleet: metrics.
+//! The metrics of a fleet.
 
 use std::collections::BTreeMap;
 
@@ -86,8 +86,8 @@ const METRICS: &[Metric] = &[
     ),
 ];
 
-/// Metrics. Machines that differ or are missing have series of their own; the others are counted, so that the number of
-/// series does not grow with a fleet that is in order.
+/// Returns the metrics. Machines that differ or are missing have individual series; the others are counted, so that the
+/// number of series does not grow with a healthy fleet.
 pub(super) fn write_fleet_metrics(fleet: &Fleet) -> String {
     let mut samples = count_samples(fleet);
     samples.extend(machine_samples(fleet));
@@ -133,7 +133,7 @@ fn count_samples(fleet: &Fleet) -> Vec<Sample> {
     samples
 }
 
-/// The machines that are missing, or with which something is wrong.
+/// Returns samples for the machines that are missing, or have a problem.
 fn machine_samples(fleet: &Fleet) -> Vec<Sample> {
     let mut samples = Vec::new();
     for name in fleet.expected.iter().flat_map(|expected| &expected.missing) {

@@ -10,7 +10,7 @@ use cuda_pitfalls_answers::survey::word;
 use cuda_pitfalls_core::text::counts::{counted, group_by_key, listed};
 use cuda_pitfalls_core::text::escape::shorten_text;
 
-/// A text of a report is cut to so many bytes.
+/// Maximum length of a report's text, in bytes.
 const LONGEST: usize = 220;
 
 /// Machines with an unexpected verdict by their own reports.
@@ -19,7 +19,8 @@ pub(super) fn unexpected_machines(fleet: &Fleet) -> usize {
     machines.filter(|machine| machine.unexpected > 0).count()
 }
 
-/// Which verdicts are unexpected and on how many machines: `context/one on all 5 machines`. None if there is none.
+/// Returns the unexpected verdicts and the number of machines with each: `context/one on all 5 machines`. `None` if all
+/// are expected.
 pub(super) fn unexpected_verdicts(fleet: &Fleet, most: usize) -> Option<String> {
     // By question: machines with an answer, and those whose own report calls it unexpected.
     let mut questions: BTreeMap<usize, [BTreeSet<usize>; 2]> = BTreeMap::new();
@@ -83,7 +84,7 @@ fn few_answer_words(few: &FewAnswers, fleet: &Fleet, most: usize) -> Option<Stri
     ))
 }
 
-/// What is said where there is no difference.
+/// Returns the sentence for a fleet without differences.
 pub(super) fn no_difference(few: &FewAnswers) -> &'static str {
     if few.is_empty() {
         "No machine differs from the others of its group."
@@ -110,7 +111,7 @@ pub(super) fn without_cuda(fleet: &Fleet, most: usize) -> Option<String> {
     Some(format!("{count} cannot use CUDA: {reasons}"))
 }
 
-/// Machines of which every report is left out: `gpu-9 (stale)`.
+/// Returns the machines whose reports are all left out: `gpu-9 (stale)`.
 fn left_out(fleet: &Fleet, most: usize) -> Option<String> {
     let mut lines = Vec::new();
     for machine in &fleet.machines {
@@ -121,7 +122,7 @@ fn left_out(fleet: &Fleet, most: usize) -> Option<String> {
     any_names(&lines, most)
 }
 
-/// What is known of outliers by their labels: `all machines with rack=3, and no others`.
+/// Returns what the labels show about outliers: `all machines with rack=3, and no others`.
 pub(super) fn label_words(outliers: &Outliers) -> Option<String> {
     if outliers.labels.is_empty() {
         return None;
@@ -130,8 +131,8 @@ pub(super) fn label_words(outliers: &Outliers) -> Option<String> {
     Some(format!("all machines with {labels}, and no others"))
 }
 
-/// The machines whose answers nobody can be compared with, and that differ in nothing else: in every group that they are
-/// in, they are the only one.
+/// Returns the machines with answers that cannot be compared, and that differ in nothing else: they are alone in each
+/// of their groups.
 pub(super) fn alone(fleet: &Fleet) -> Vec<&str> {
     let mut largest: BTreeMap<usize, usize> = BTreeMap::new();
     for group in answer_groups(fleet) {
@@ -154,19 +155,21 @@ pub(super) fn alone(fleet: &Fleet) -> Vec<&str> {
     alone
 }
 
-/// The groups in which answers are compared.
+/// Returns the groups that answers are compared in.
 pub(super) fn answer_groups(fleet: &Fleet) -> impl Iterator<Item = &Group> {
     fleet.groups.iter().filter(|group| !group.key.is_of_facts)
 }
 
-/// How many machines differ in something from the others of a group. A group that is split has none.
+/// Returns the number of machines that differ in something from the others of a group. A group that is split has no
+/// such machines.
 pub(super) fn count_differing(fleet: &Fleet, told: &[Deviation<'_>]) -> usize {
     let mut differing = by_machine(told);
     differing.retain(|(index, _)| *index < fleet.machines.len());
     differing.len()
 }
 
-/// The machines that differ, each with in how many questions, the most first. A group that is split has none.
+/// Returns the machines that differ, each with the number of questions, the most first. A group that is split has no
+/// such machines.
 pub(super) fn by_machine(told: &[Deviation<'_>]) -> Vec<(usize, usize)> {
     let mut questions: HashMap<usize, HashSet<usize>> = HashMap::new();
     for one in told {
@@ -186,7 +189,7 @@ pub(super) fn by_machine(told: &[Deviation<'_>]) -> Vec<(usize, usize)> {
     most
 }
 
-/// Who differs in the most questions: `node-3 in 12 questions`.
+/// Returns the machines that differ in the most questions: `node-3 in 12 questions`.
 fn differ_most(fleet: &Fleet, told: &[Deviation<'_>], most: usize) -> Option<String> {
     let mut lines = Vec::new();
     for (index, count) in by_machine(told) {
@@ -196,7 +199,7 @@ fn differ_most(fleet: &Fleet, told: &[Deviation<'_>], most: usize) -> Option<Str
     any_names(&lines, most)
 }
 
-/// What a group's row says of its machines: how many there are, how many differ, and whether it is split.
+/// Returns the row of a group: the number of machines, the number that differ, and whether it is split.
 pub(super) fn group(
     group: &Group,
     told: &[Deviation<'_>],
@@ -244,7 +247,7 @@ pub(super) fn title(fleet: &Fleet, told: &[Deviation<'_>]) -> String {
     words.join(", ")
 }
 
-/// The counts of a fleet, each in the colour of what it means.
+/// Returns the counts of a fleet, each in the color of its meaning.
 pub(super) fn counts(fleet: &Fleet, told: &[Deviation<'_>]) -> Vec<(Tone, String)> {
     let machines = counted(fleet.machines.len() as u64, "machine");
     let groups = counted(answer_groups(fleet).count() as u64, "group");
@@ -284,7 +287,7 @@ pub(super) fn counts(fleet: &Fleet, told: &[Deviation<'_>]) -> Vec<(Tone, String
     counts
 }
 
-/// What was read and what became of it: `130 documents: 120 merged, 4 duplicate`.
+/// Returns the number of documents by their result: `130 documents: 120 merged, 4 duplicate`.
 pub(super) fn input_line(fleet: &Fleet) -> String {
     let input = &fleet.input;
     let mut buckets = Vec::new();
@@ -302,7 +305,8 @@ pub(super) fn input_line(fleet: &Fleet) -> String {
     }
 }
 
-/// What is said of a fleet as a whole, in the order of every form. Of machines and questions at most so many are named.
+/// Returns the remarks on the fleet, in the order of every format. At most `most` machines and questions are listed in
+/// each.
 pub(super) fn fleet_remarks(
     fleet: &Fleet,
     told: &[Deviation<'_>],
@@ -344,7 +348,7 @@ pub(super) fn fleet_remarks(
     facts
 }
 
-/// Who was expected and is missing, and who came unexpected.
+/// Returns the expected machines that are missing, and the unexpected ones.
 fn expected(fleet: &Fleet, most: usize) -> (Option<String>, Option<String>) {
     let Some(expected) = &fleet.expected else {
         return (None, None);
@@ -399,7 +403,7 @@ fn name_conflicts(fleet: &Fleet, most: usize) -> Vec<String> {
     conflicts
 }
 
-/// What the reports of a machine do not say alike.
+/// Returns the properties that the reports of a machine disagree on.
 fn disagreement_line(machine: &FleetMachine) -> String {
     let mut what = Vec::new();
     for conflict in &machine.conflicts {

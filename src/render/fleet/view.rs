@@ -13,11 +13,11 @@ use cuda_pitfalls_answers::survey::word;
 use cuda_pitfalls_core::text::escape::{shorten_text, visible};
 use cuda_pitfalls_core::verdict::Provenance;
 
-/// How many entries of each list of a fleet a form shows.
+/// Limits of the lists of a fleet in a format.
 pub(super) struct ListLimits {
-    /// Sets of machines with a row of their own.
+    /// Sets of machines with a separate row.
     pub(super) rows: usize,
-    /// Sets beside them that a page shows when it is asked to.
+    /// Additional sets, which a page shows on request.
     pub(super) folded: usize,
     /// Machines and questions that are named where there are more.
     pub(super) names: usize,
@@ -45,7 +45,7 @@ pub(super) const MARKDOWN: ListLimits = ListLimits {
     groups: 50,
     not_merged: 0,
 };
-/// After a merge nothing but that and what was not merged is told.
+/// Limits after a merge: only the merge, and what was not merged, is reported.
 pub(super) const MERGED: ListLimits = ListLimits {
     rows: 0,
     folded: 0,
@@ -72,7 +72,7 @@ const MOST_CONTRASTS: usize = 4;
 /// The title of every form.
 pub(super) const TITLE: &str = "cuda-pitfalls fleet";
 
-/// What a form says of a fleet. `docs` is where the documentation is.
+/// View of a fleet for one format. `docs` is the location of the documentation.
 pub(super) struct FleetView<'f> {
     pub(super) fleet: &'f Fleet,
     pub(super) told: Vec<Deviation<'f>>,
@@ -106,7 +106,7 @@ impl<'f> FleetView<'f> {
         .concat()
     }
 
-    /// How many machines there are, what was read, and what is said of all of them.
+    /// Returns the number of machines, the documents that were read, and the remarks on all machines.
     pub(super) fn overview_blocks(&self) -> Vec<Block> {
         let (fleet, limits) = (self.fleet, &self.limits);
         let mut blocks = Vec::new();
@@ -166,8 +166,8 @@ impl<'f> FleetView<'f> {
         blocks
     }
 
-    /// The machines that differ from a majority, and what has no majority. CUDA does not start on those that are left out
-    /// here: they stand before everything else, unless only they have a label.
+    /// Returns the machines that differ from a majority, and the answers without a majority. Machines where CUDA does
+    /// not start are left out: they come before everything else, unless only they have a label.
     fn rows(&self) -> Vec<Outliers> {
         let mut rows = outliers(self.fleet);
         rows.retain(|one| !one.no_cuda || !one.labels.is_empty());
@@ -247,7 +247,8 @@ impl<'f> FleetView<'f> {
         names.then(to_difference(format!(" and {more} more"), first))
     }
 
-    /// What differs: each question with how it differs, and a link to its view. The first says what it asks.
+    /// Returns the differences: each question with its difference, and a link to its view. The first one includes the
+    /// text of the question.
     fn questions(&self, all: &[(usize, &Deviation<'_>)]) -> Text {
         let (shown, rest) = all.split_at(all.len().min(MOST_DIFFERENCES));
         let mut lines = links_to(shown);
@@ -297,7 +298,7 @@ impl<'f> FleetView<'f> {
         section_blocks("Groups", table, groups.len())
     }
 
-    /// What was not merged, and why.
+    /// Returns the documents that were not merged, with the reasons.
     pub(super) fn not_merged(&self) -> Vec<Block> {
         let all = &self.fleet.input.not_merged;
         if all.is_empty() {
@@ -338,7 +339,8 @@ fn to_difference(text: String, index: usize) -> Span {
     }
 }
 
-/// What is usual and what these machines show, each with how many machines show it. Without a majority nothing is usual.
+/// Returns the majority answer and that of these machines, each with the number of machines. If there is no majority,
+/// none is listed as usual.
 fn contrast_lines(all: &[(usize, &Deviation<'_>)]) -> Text {
     let mut lines = Vec::new();
     for (_, one) in all {

@@ -1,4 +1,4 @@
-//! A difference in words, with both sides: the same in every form.
+//! A difference as text, with both sides: the same in every format.
 
 use std::collections::HashMap;
 
@@ -20,7 +20,7 @@ pub(super) fn rank_words(rank: Rank) -> &'static str {
     }
 }
 
-/// One thing that differs, with both sides.
+/// A difference, with both sides.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Contrast {
     /// `verdict`, `trap 2 cudaSetDevice`, `trap/gpu0`.
@@ -39,16 +39,16 @@ impl Contrast {
     }
 }
 
-/// How some machines differ from the usual outcome, with names and words in place of indices.
+/// Deviation of some machines from the usual outcome, with names and words in place of indices.
 #[derive(Clone, Debug)]
 pub(super) struct Deviation<'a> {
     pub(super) difference: &'a Difference,
     pub(super) rank: Rank,
     pub(super) name: &'a str,
-    /// The question in words; empty for rows of surveys.
+    /// The text of the question; empty for rows of surveys.
     pub(super) question: &'a str,
     pub(super) page: Option<&'a str>,
-    /// What the machines of the group have in common; empty if the document does not say.
+    /// Common properties of the machines of the group; empty if the document does not contain them.
     pub(super) group: String,
     pub(super) machines: Vec<&'a str>,
     pub(super) asked: usize,
@@ -106,7 +106,7 @@ impl<'a> Deviation<'a> {
     }
 }
 
-/// What differs, the most important first.
+/// Returns the deviations, the most important first.
 pub(super) fn in_words(fleet: &Fleet) -> Vec<Deviation<'_>> {
     let mut usual: HashMap<(usize, usize), &Usual> = HashMap::new();
     for (index, group) in fleet.groups.iter().enumerate() {
@@ -180,7 +180,7 @@ fn usual_verdict(usual: Option<&Usual>, outcome: usize, is_row: bool) -> String 
     }
 }
 
-/// The change in words, or `none`.
+/// Returns the change as text, or `none`.
 pub(super) fn seen_or(seen: Option<&Change>, none: &str) -> String {
     match seen {
         Some(seen) => change::words(seen),
@@ -188,7 +188,7 @@ pub(super) fn seen_or(seen: Option<&Change>, none: &str) -> String {
     }
 }
 
-/// What a fact that differs is about: `trap 2 cudaSetDevice`.
+/// Returns the subject of a fact that differs: `trap 2 cudaSetDevice`.
 pub(super) fn about(fact: &FactDiffers) -> String {
     let words = match fact.usual.as_ref().or(fact.these.as_ref()) {
         Some(change) => change::about(change),
@@ -203,7 +203,8 @@ pub(super) fn about(fact: &FactDiffers) -> String {
     }
 }
 
-/// `yes (reproduced)`: a verdict on a question is a yes or a no. A row of a survey has none.
+/// Returns a verdict as text: `yes (reproduced)` for a question, whose verdict is a yes or a no. For a row of a survey,
+/// the yes or no is omitted.
 pub(super) fn verdict(kind: Kind, is_row: bool) -> String {
     match kind {
         Kind::Reproduced if is_row => "measured".to_owned(),
@@ -234,7 +235,7 @@ pub(super) fn name(fleet: &Fleet, index: usize) -> &str {
     }
 }
 
-/// What machines of a group have in common, in a line.
+/// Returns the common properties of the machines of a group, on one line.
 pub(super) fn key(key: &Key) -> String {
     let mut words = Vec::new();
     if let Some(label) = &key.label {
@@ -272,7 +273,7 @@ pub(super) fn names(names: &[impl AsRef<str>], most: usize) -> String {
     }
 }
 
-/// The names as [`names`] lists them; `None` if there are none.
+/// Returns the names as [`names`] lists them; `None` if the list is empty.
 pub(super) fn any_names(all: &[impl AsRef<str>], most: usize) -> Option<String> {
     if all.is_empty() {
         return None;

@@ -5,11 +5,11 @@ use std::fmt::Write as _;
 
 use cuda_pitfalls_core::text::escape::escape_html;
 
-/// One choice of a filter: what it shows.
+/// A choice of a filter.
 pub(crate) struct FilterChoice {
     /// The class of the rows that it shows: letters, digits and hyphens.
     pub(crate) class: String,
-    /// What it is called; not escaped yet.
+    /// Its name; not escaped yet.
     pub(crate) name: String,
     pub(crate) count: usize,
 }

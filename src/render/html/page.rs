@@ -3,7 +3,7 @@
 
 use cuda_pitfalls_core::text::escape::escape_html;
 
-/// What a page without scripts may load: nothing.
+/// Content security policy of a page without scripts: it loads nothing.
 pub(crate) const POLICY: &str =
     "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'";
 
@@ -46,7 +46,7 @@ pub(crate) fn paragraph(class: &str, text: &str) -> String {
     element("p", class, &escape_html(text)) + "\n"
 }
 
-/// What is shown below its summary once that is opened; it is not escaped here.
+/// Returns an element that shows `inner` when its summary is opened; nothing is escaped here.
 pub(crate) fn fold_element(summary: &str, inner: &str) -> String {
     format!(
         "<details><summary>{}</summary>{inner}</details>\n",

@@ -1,4 +1,4 @@
-//! What one scenario asks, does and expects: `show`.
+//! `show`: the question, the calls and the expectations of a scenario.
 
 use super::join_whitespace;
 use crate::block::{Block, Text};
@@ -10,8 +10,8 @@ use cuda_pitfalls_core::scenario::{
 };
 use cuda_pitfalls_core::text::counts::{counted, listed};
 
-/// One scenario in words: what is asked, answered and to be done, how to ask it here; then which calls are made, what is
-/// expected and why. Of several instances it shows the first.
+/// Returns a scenario as text: the question, the answer, the workaround, and how to run it here; then the calls, the
+/// expectations and their reasons. If it has several instances, the first is shown.
 pub fn text(scenario: &Scenario, width: usize) -> String {
     let mut page = vec![Block::paragraph(&scenario.name)];
     // What most readers came for.
@@ -77,7 +77,7 @@ fn field_blocks(scenario: &Scenario) -> Vec<Block> {
     blocks
 }
 
-/// Names with what there is to say about them, their line breaks blanks as any other.
+/// Returns names with their descriptions, in which line breaks are replaced by spaces.
 fn facts<const N: usize>(fields: [(&'static str, String); N]) -> Vec<Block> {
     let mut blocks = Vec::new();
     for (name, text) in fields {
@@ -161,7 +161,7 @@ fn case_blocks(case: &Case) -> Vec<Block> {
     blocks
 }
 
-/// The command that asks this machine.
+/// Returns the command that runs it on this machine.
 pub(crate) fn command(scenario: &Scenario) -> String {
     let mut command = format!("cuda-pitfalls run {}", scenario.name);
     for hazard in &scenario.hazards {

@@ -1,7 +1,7 @@
 //! Annotations for a GitHub Actions log: `::error title=…::…`, one line each, every one a command of ours.
 //!
-//! GitHub shows the first ten of each level, so a summary comes first, equal ones are one, and what is as expected gets
-//! no line of its own.
+//! GitHub shows the first ten of each level, so a summary comes first, equal ones are merged, and expected results get
+//! no line.
 
 use super::{Findings, LIMIT, Level, MachineFinding};
 use cuda_pitfalls_core::text::escape::{github_message, github_property, shorten_text};
@@ -19,7 +19,7 @@ pub(crate) fn write_annotations(findings: &Findings) -> String {
     out
 }
 
-/// One command. A newline would end it, so the message's lines are joined by what stands for one.
+/// Returns one command. A newline would end it, so the message's lines are joined by its escape sequence.
 fn format_annotation(level: Level, finding: &MachineFinding) -> String {
     let level = match level {
         Level::Error => "error",

@@ -9,7 +9,7 @@ use quick_junit::{
 use super::{Findings, LIMIT, MachineFinding};
 use cuda_pitfalls_core::text::escape::{escape_xml, shorten_text};
 
-/// What became of a test.
+/// Result of a test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TestOutcome {
     Success,
@@ -77,7 +77,7 @@ fn xml_property(name: &str, value: &str) -> Property {
     Property::new(escape_xml(name), shorten_text(&escape_xml(value), LIMIT))
 }
 
-/// Lines of output; none if there are none.
+/// Returns lines of output; `None` if the list is empty.
 fn xml_lines(lines: &[String]) -> Option<XmlString> {
     if lines.is_empty() {
         return None;

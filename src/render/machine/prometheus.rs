@@ -35,7 +35,7 @@ impl Sample {
         Sample::new(metric, Vec::new(), value)
     }
 
-    /// A time. One that cannot be read is left out: zero would be a time.
+    /// Returns a time as a sample. `None` if it cannot be parsed: zero would be a time.
     pub(crate) fn time(metric: &'static str, at: &str) -> Option<Sample> {
         let at: DateTime<Utc> = at.parse().ok()?;
         Some(Sample::figure(metric, at.timestamp()))

@@ -1,4 +1,4 @@
-//! One attempt on a page: memory over time, its end, and what the worker wrote.
+//! An attempt on a page: memory over time, its end, and the output of the worker.
 
 use crate::block::{Block, Span, Tone};
 use crate::svg::{Chart, ChartLine};
@@ -54,7 +54,7 @@ pub(super) fn blocks(
     blocks
 }
 
-/// How closely memory was watched, which decides what the chart can show.
+/// Returns how closely memory was sampled, which limits what the chart can show.
 fn reading(attempt: &Attempt) -> String {
     let mut words = format!(
         "Attempt {}, {}",
@@ -78,7 +78,7 @@ fn reading(attempt: &Attempt) -> String {
     words
 }
 
-/// How the worker ended, where it did not end as it should.
+/// Returns the end of the worker, if it did not end normally.
 fn end(exit: &ProcessExit) -> Option<String> {
     let mut words = Vec::new();
     words.extend(
@@ -166,7 +166,7 @@ fn memory_chart(
     }
 }
 
-/// One GPU's memory, in order of time, against what the first snapshot read.
+/// Returns one GPU's memory, in order of time, relative to the first snapshot.
 fn memory_points(attempt: &Attempt, gpu: usize) -> Vec<(u64, i64)> {
     let swept = attempt.recording.snapshots.iter().filter_map(|snapshot| {
         let read = snapshot.snapshot.gpus.get(gpu)?.used_bytes?;

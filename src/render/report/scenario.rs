@@ -1,4 +1,4 @@
-//! One scenario on a page: the question, the answer, and what each case showed step by step.
+//! A scenario on a page: the question, the answer, and the results of each case step by step.
 
 use super::attempt;
 use super::summary::Folders;
@@ -76,7 +76,7 @@ fn dim_paragraph(text: String) -> Block {
     Block::paragraph(Span::Toned(Tone::Dim, text))
 }
 
-/// Where the section comes from: the library, the parameters, the file's hash.
+/// Returns the origin of the section: the library, the parameters, the file's hash.
 fn origin_words(scenario: &ScenarioView<'_>) -> String {
     let mut words = Vec::new();
     words.extend(facts::libcudart(scenario));
@@ -129,7 +129,7 @@ fn case(report: &ReportView<'_>, scenario: &ScenarioView<'_>, case: &CaseView<'_
     blocks
 }
 
-/// What each step of an outcome gave, and how its process ended; nothing if no step is known.
+/// Returns the result of each step of an outcome, and the end of its process; empty if no step is known.
 pub(crate) fn made(plan: Option<&CasePlan>, outcome: &OutcomeView<'_>) -> Vec<Block> {
     let Some(observation) = outcome.observation() else {
         return Vec::new();

@@ -15,7 +15,7 @@ use cuda_pitfalls_core::verdict::Provenance;
 /// More instances than this with one answer are folded.
 const MOST_INSTANCES: usize = 6;
 
-/// Of more folders there is no filter.
+/// The folder filter is hidden above this many folders.
 const MOST_FOLDERS: usize = 24;
 
 /// The class of what needs attention.
@@ -69,7 +69,7 @@ impl<'r> Folders<'r> {
         choices
     }
 
-    /// The classes by which filters select what shows these instances, behind blanks.
+    /// Returns the classes that filters select these instances by, each after a space.
     pub(super) fn filter_classes<'a>(
         &self,
         instances: impl IntoIterator<Item = &'a ScenarioView<'r>>,
@@ -143,7 +143,8 @@ pub(super) fn summary_filters(report: &ReportView<'_>, folders: &Folders<'_>) ->
         + &filter("folder", "About", ("all", all), &folders.filter_choices())
 }
 
-/// What each row is of: an answer that needs attention by itself, then the instances of each question together.
+/// Returns the instances of each row: an answer that needs attention alone, then the instances of each question
+/// together.
 fn grouped_instances<'a, 'r>(report: &'a ReportView<'r>) -> Vec<Vec<Placed<'a, 'r>>> {
     let (mut first, mut rest) = (Vec::new(), Vec::new());
     for (index, scenario) in report.scenarios.iter().enumerate() {
@@ -185,7 +186,7 @@ fn row(instances: &[Placed<'_, '_>]) -> Vec<Text> {
     ]
 }
 
-/// The answer in a word, in the colour of what it means.
+/// Returns the one-word answer, in the color of its meaning.
 fn here(instances: &[Placed<'_, '_>]) -> Text {
     let mut words = BTreeSet::new();
     let mut impact = None;
@@ -269,7 +270,7 @@ fn instance_links(word: &str, instances: &[&Placed<'_, '_>]) -> Text {
     Text::from(format!("{word} for ")).then(Text::join(links, ", "))
 }
 
-/// Whether the answers are those that the file expects, with how many of each where there are several.
+/// Returns whether the answers are expected by the file, with the number of each if there are several.
 fn expectation_text(instances: &[Placed<'_, '_>]) -> Text {
     let standings = instances
         .iter()
@@ -287,7 +288,7 @@ fn expectation_text(instances: &[Placed<'_, '_>]) -> Text {
     Text::lines(lines)
 }
 
-/// Why a row needs attention, or was not asked.
+/// Returns the reason why a row needs attention, or did not run.
 fn why(scenario: &ScenarioView<'_>) -> Vec<Text> {
     let verdict = scenario.verdict;
     let standing = Standing::new(verdict);

@@ -19,7 +19,7 @@ use cuda_pitfalls_core::text::versions::{Version, name, number};
 /// Times from this on are shown with their spread.
 const LONG_NS: i64 = 1_000_000;
 
-/// One row per call and libcudart, with what the columns say of it.
+/// Returns a row per call and libcudart, with the texts of its columns.
 pub(super) fn rows(sources: &[NamedSurvey]) -> Vec<FactRow> {
     let Some(machine) = sources.first().map(|source| &source.survey.machine) else {
         return Vec::new();
@@ -57,7 +57,7 @@ pub(super) fn rows(sources: &[NamedSurvey]) -> Vec<FactRow> {
     worded.collect()
 }
 
-/// What changed between versions of libcudart.
+/// Returns the changes between versions of libcudart.
 pub(super) fn changed(page: &SurveyPage<'_>) -> Vec<Section> {
     changes(&latest_rows(call_rows(page.sources).iter())).into()
 }
@@ -81,7 +81,7 @@ fn returned(row: &CallRow) -> &str {
     }
 }
 
-/// What became of the arguments; nothing where they worked.
+/// Returns the problem with the arguments: refused, not checked or not supported; empty if they worked.
 fn arguments(row: &CallRow) -> &'static str {
     match row.answer() {
         Some(CallAnswer::Refused) => "refused",
@@ -100,7 +100,7 @@ fn context(row: &CallRow) -> String {
     }
 }
 
-/// How long the call took: the median, with the least and the most where it takes long enough to matter.
+/// Returns the duration of the call: the median, with the minimum and the maximum if it is long enough to matter.
 fn took_words(row: &CallRow) -> String {
     let times = row
         .seen
@@ -117,7 +117,7 @@ fn took_words(row: &CallRow) -> String {
 
 type Count = fn(&[&CallRow]) -> usize;
 
-/// How many functions of each library were asked, how that went, and what they did.
+/// Returns the number of functions of each library that were measured, and a summary of their results and effects.
 pub(super) fn in_short(page: &SurveyPage<'_>, form: &SectionForm) -> Section {
     let all = call_rows(page.sources);
     let rows = latest_rows(all.iter());
@@ -182,7 +182,7 @@ fn answered(rows: &[&CallRow], answer: CallAnswer) -> usize {
     count(rows, |row| row.answer() == Some(answer))
 }
 
-/// Functions that no row made succeed, with any libcudart, and what there is to say about that.
+/// Returns functions that did not succeed in any row, with any libcudart, and the known reasons.
 pub(super) fn refused(page: &SurveyPage<'_>, form: &SectionForm) -> Section {
     let all = call_rows(page.sources);
     let rows = latest_rows(all.iter());
@@ -208,7 +208,7 @@ pub(super) fn refused(page: &SurveyPage<'_>, form: &SectionForm) -> Section {
     }
 }
 
-/// Why no row of a function succeeded.
+/// Returns the reason why no row of a function succeeded.
 fn why_refused(row: &CallRow, recipes: Option<&Recipes>) -> String {
     let said = recipes.and_then(|recipes| {
         recipes

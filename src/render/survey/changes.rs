@@ -1,4 +1,4 @@
-//! What changed between versions of libcudart: calls that do something else, and calls that were added or removed.
+//! The changes between versions of libcudart: calls that behave differently, and calls that were added or removed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,14 +8,14 @@ use cuda_pitfalls_answers::survey::calls::CallRow;
 use cuda_pitfalls_core::text::versions::{Version, format_ranges, name, number};
 use cuda_pitfalls_core::verdict::Reason;
 
-/// What a call did, as far as versions are compared by it: whether it reads the mask, whether it makes a
-/// context, what it returned. Nothing for a version that does not export it.
+/// Behavior of a call, as far as versions are compared by it: whether it reads the mask, whether it creates a context,
+/// what it returned. `None` for a version that does not export it.
 type Behaviour = Option<[String; 3]>;
 
-/// The columns beside the versions.
+/// The columns in addition to the versions.
 const FACTS: [&str; 3] = ["reads the mask", "makes a context", "returned"];
 
-/// What did not do the same with every version, and what was not always there.
+/// Returns the calls whose behavior changed between versions, and those that were added or removed.
 pub(super) fn changes(rows: &[&CallRow]) -> [Section; 2] {
     let (by_call, all) = by_version(rows);
     let Some(asked) = asked_sentence(&all) else {
@@ -54,7 +54,7 @@ pub(super) fn changes(rows: &[&CallRow]) -> [Section; 2] {
     [changed, moved]
 }
 
-/// The sentence about the versions that were asked; none without any.
+/// Returns the sentence about the versions that were measured; `None` if the list is empty.
 fn asked_sentence(all: &[Version]) -> Option<String> {
     let names: Vec<String> = all.iter().map(|version| name(version)).collect();
     match names.as_slice() {
@@ -73,7 +73,7 @@ fn change_section(title: &str, versions: &str) -> Section {
     Section::new(title, &header, Vec::new(), &[0, 4])
 }
 
-/// A row for each run of versions with which a call did the same; none if it always did the same.
+/// Returns a row for each run of versions where a call behaved the same; empty if it always did.
 fn run_rows(
     call: &str,
     did: &[(Version, Behaviour)],
@@ -118,7 +118,7 @@ fn by_version<'a>(rows: &[&'a CallRow]) -> (ByVersion<'a>, Vec<Version>) {
     (by_call, all)
 }
 
-/// Whether the call reads the mask; a dash where calls before it had initialised the driver.
+/// Returns whether the call reads the mask, as text; a dash if calls before it had initialized CUDA.
 pub(super) fn reads_mask_word(row: &CallRow) -> &'static str {
     match row.reads_mask {
         None if row.is_initialised_before() => "–",

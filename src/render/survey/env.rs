@@ -1,4 +1,4 @@
-//! `survey env`: by the call at which a variable is read, from the earliest on.
+//! `survey env`: variables by the call that reads them, the earliest first.
 
 use super::{NamedSurvey, rows_with, yes_no_unknown};
 use cuda_pitfalls_answers::survey::FactRow;

@@ -10,7 +10,7 @@ use super::{NamedSurvey, SurveyPage, gpus, rows_with};
 use cuda_pitfalls_answers::survey::mask::{GENERATED, MaskRow};
 use cuda_pitfalls_answers::survey::{FactRow, KindRow, SectionForm};
 
-/// How many generated rows a page shows of each kind; the document has them all.
+/// Number of generated rows that a page shows of each sort; the document has them all.
 const SAMPLES: usize = 12;
 
 pub(super) fn rows(sources: &[NamedSurvey]) -> Vec<FactRow> {
@@ -51,7 +51,7 @@ pub(super) fn rows(sources: &[NamedSurvey]) -> Vec<FactRow> {
     rows
 }
 
-/// How many generated masks the driver read as the rule says, and some of them.
+/// Returns the number of generated masks that the driver read as the rule predicts, and some of them.
 pub(super) fn generated_sections(page: &SurveyPage<'_>, form: &SectionForm) -> Vec<Section> {
     let (mut text, mut samples) = (Vec::new(), Vec::new());
     let mut rest = page.rows.as_slice();

@@ -10,8 +10,8 @@ use cuda_pitfalls_answers::survey::needs::{Least, NeedRow, NeedsMoment, NeedsPro
 use cuda_pitfalls_answers::survey::{FactRow, KindRow, SectionForm};
 use cuda_pitfalls_core::text::counts::listed;
 
-/// The rows, each with its effect, and those of the controls with what the program asked for. The call that fails tells
-/// which program it is.
+/// Returns the rows, each with its effect, and those of the controls with the accesses of the program. The call that
+/// fails identifies the program.
 pub(super) fn rows(sources: &[NamedSurvey]) -> Vec<FactRow> {
     rows_with(sources, |row: &NeedRow, rows, facts| {
         let is_usual = row
@@ -36,7 +36,7 @@ pub(super) fn rows(sources: &[NamedSurvey]) -> Vec<FactRow> {
     })
 }
 
-/// What a row shows that its control does not; `None` for a row without effect.
+/// Returns the difference between a row and its control; `None` for a row without effect.
 fn effect(row: &NeedRow, rows: &[NeedRow]) -> Option<String> {
     let control = row.control(rows)?;
     if row.is_control() || !row.is_conclusive() || !row.differs_from(control) {
@@ -76,7 +76,7 @@ fn effect(row: &NeedRow, rows: &[NeedRow]) -> Option<String> {
     failure.or_else(|| Some("no GPU is seen".to_string()))
 }
 
-/// What each program needs, and whether it works with everything else refused.
+/// Returns the needs of each program, and whether it works with everything else denied.
 pub(super) fn least_of_each(page: &SurveyPage<'_>, form: &SectionForm) -> Vec<Section> {
     page.sources
         .iter()
@@ -105,7 +105,7 @@ fn least_table(title: String, rows: &[NeedRow]) -> Section {
     )
 }
 
-/// What one program needs, and what of it may be refused.
+/// Returns the needs of one program, and which of its accesses may be denied.
 fn least_line(rows: &[NeedRow], program: NeedsProgram) -> Vec<String> {
     let least = least(rows, program);
     let Least {

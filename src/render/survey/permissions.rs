@@ -1,4 +1,4 @@
-//! What `survey needs` found to be needed, as a seccomp profile.
+//! The permissions that `survey needs` found to be required, as a seccomp profile.
 
 use serde_json::json;
 
@@ -16,7 +16,7 @@ pub(super) fn as_format(document: &SurveyDocument, format: Format) -> Option<Str
     Some(seccomp_profile(&needed, &head_lines(document, &needed)))
 }
 
-/// Where it comes from, and what it is worth.
+/// Returns the origin of the profile, and its limits.
 fn head_lines(document: &SurveyDocument, needed: &Permissions) -> Vec<String> {
     let names = |programs: &[NeedsProgram]| {
         programs
@@ -94,7 +94,7 @@ mod tests {
     use cuda_pitfalls_answers::survey::{SCHEMA, SurveyRow};
     use serde_json::Value;
 
-    /// A survey in which `eventfd2` and the control device are needed, and `uname` may be refused by `EPERM`.
+    /// Returns a survey where `eventfd2` and the control device are needed, and `uname` may be denied with `EPERM`.
     fn survey(everything_else: &str) -> SurveyDocument {
         let row = |refused: Value, error: Value, status: &str| {
             json!({"program": "driver", "moment": "init", "refused": refused, "error": error, "met": true,

@@ -1,4 +1,4 @@
-//! `survey python`: framework by framework, which lines initialise CUDA, where in the framework, and what they make.
+//! `survey python`: framework by framework, which lines initialize CUDA, where in the framework, and what they create.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +13,7 @@ use cuda_pitfalls_core::text::counts;
 use cuda_pitfalls_core::text::escape::{self, shorten_text};
 use cuda_pitfalls_core::text::units;
 
-/// What has to be known of a survey without a GPU.
+/// Caveat for a survey without a GPU.
 const NO_GPU: &str = "\
 There was no GPU. What is seen of a line it does; but a line that finds no GPU, or a driver that is older than its \
 libcudart, may stop before it does what it does elsewhere: there `no` proves nothing.";

@@ -12,7 +12,7 @@ pub(crate) struct Section {
     pub(crate) rows: Vec<Vec<String>>,
     /// Columns that hold code.
     pub(crate) code: Vec<usize>,
-    /// Whether it is too long for a terminal.
+    /// `true` if it is too long for a terminal.
     pub(crate) only_on_pages: bool,
 }
 

@@ -1,4 +1,4 @@
-//! `survey startup`: times by the number of visible GPUs, times beside another process, and host memory.
+//! `survey startup`: times by the number of visible GPUs, times while another process runs, and host memory.
 
 use serde_json::{Value, json};
 
@@ -68,7 +68,7 @@ fn call_times<'a>(gpus: &str, steps: impl Iterator<Item = (StartBeside, &'a Star
     times.collect()
 }
 
-/// How long a call took, behind its status if that is an error.
+/// Returns the duration of a call, after its status if that is an error.
 fn took_words(step: &StartStep) -> String {
     let took = step.elapsed_range().map_or_else(|| "?".to_string(), time);
     match step.status.as_deref() {

@@ -1,4 +1,4 @@
-//! What a trace's reader is to change, line by line: the same in every form.
+//! The changes that a trace's reader should make, line by line: the same in every format.
 
 use super::TraceView;
 use cuda_pitfalls_trace::EventKind;
@@ -9,7 +9,7 @@ pub(super) struct LineChange<'a> {
     pub(super) at: Option<String>,
     /// The line that called `cuInit` too early.
     read_at: Option<String>,
-    /// That line, as its file had it.
+    /// The source line, as its file had it.
     pub(super) source: Option<&'a str>,
     pub(super) title: &'a str,
     pub(super) workaround: &'a str,

@@ -1,5 +1,5 @@
-//! What is shown of a trace: an entry for each important event, or for a group of equal ones. Every form is made of
-//! these, so that no two of them can disagree about what is important.
+//! The content of a trace's view: an entry for each important event, or for a group of equal ones. Every format is made
+//! of these, so that no two of them can disagree about what is important.
 
 mod build;
 mod merge;
@@ -16,7 +16,7 @@ use cuda_pitfalls_trace::diagnosis::Finding;
 use cuda_pitfalls_trace::policy::Violation;
 use cuda_pitfalls_trace::{EventKind, Frame, History, Trace, TraceEvent, line_in_words};
 
-/// What an entry is about. The order is that of importance: a group of marks has the first's colour.
+/// Subject of an entry, in order of importance: a group of marks has the color of the first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum EntryKind {
     Init,
@@ -35,7 +35,7 @@ impl EntryKind {
         self.shown().0
     }
 
-    /// The class that gives it its colour on a page.
+    /// Returns the class that sets its color on a page.
     pub(super) fn class(self) -> &'static str {
         self.shown().1
     }
@@ -61,7 +61,7 @@ pub(super) struct Late<'a> {
     /// The event, by its index.
     pub(super) event: usize,
     pub(super) write: &'a TraceEvent,
-    /// How long after `cuInit` had read the variable.
+    /// Time since `cuInit` had read the variable, in nanoseconds.
     pub(super) after_ns: u64,
 }
 
@@ -69,7 +69,7 @@ pub(super) struct Late<'a> {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct TraceEntry<'a> {
     pub(super) kind: EntryKind,
-    /// What happened, without the GPU and its memory.
+    /// The event, without the GPU and its memory.
     label: String,
     pub(super) gpu: Option<String>,
     /// The memory of these contexts on that GPU; none if it was not read for one of them.
@@ -82,7 +82,7 @@ pub(super) struct TraceEntry<'a> {
     pub(super) chain: Vec<String>,
     /// Every event, with its index.
     pub(super) events: Vec<(usize, &'a TraceEvent)>,
-    /// What else has to be known, in words.
+    /// Details, as text.
     pub(super) details: Vec<String>,
     /// Writes that came too late for this `cuInit`.
     pub(super) late: Vec<Late<'a>>,
@@ -111,7 +111,7 @@ impl<'a> TraceEntry<'a> {
         }
     }
 
-    /// Whether something was found at it.
+    /// Returns `true` if it has a finding.
     pub(super) fn has_finding(&self) -> bool {
         !self.findings.is_empty() || !self.violations.is_empty() || !self.late.is_empty()
     }
@@ -124,7 +124,7 @@ impl<'a> TraceEntry<'a> {
         }
     }
 
-    /// What happened: `GPU 0  +524 MiB  context, never used afterwards`.
+    /// Returns the title: `GPU 0  +524 MiB  context, never used afterwards`.
     pub(super) fn title(&self) -> String {
         let Some(gpu) = &self.gpu else {
             return if self.times > 1 {
@@ -145,19 +145,19 @@ impl<'a> TraceEntry<'a> {
     }
 }
 
-/// The entries of a trace, and what is left to be said beside them.
+/// The entries of a trace, and the events without an entry.
 #[derive(Debug, Default)]
 pub(super) struct Entries<'a> {
     /// In the order of time.
     pub(super) all: Vec<TraceEntry<'a>>,
-    /// How many events of each sort have no entry, in words.
+    /// Number of events of each sort that have no entry.
     pub(super) summed: BTreeMap<&'static str, usize>,
     /// The entry of each event that has one.
     pub(super) owners: HashMap<usize, usize>,
 }
 
 impl Entries<'_> {
-    /// What has no entry, as one list: `12× module loaded, 3× first use of a GPU`.
+    /// Returns the events without an entry, as one list: `12× module loaded, 3× first use of a GPU`.
     pub(super) fn not_listed(&self) -> Option<String> {
         if self.summed.is_empty() {
             return None;

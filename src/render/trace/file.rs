@@ -1,4 +1,4 @@
-//! Where in a file an event was, for tools that open the file: its path from the root of the sources, or as a URI.
+//! The file and line of an event, for tools that open the file: its path from the root of the sources, or as a URI.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -14,13 +14,14 @@ pub(super) struct FileLine {
     pub(super) path: String,
     /// The line; none if only the file is known.
     pub(super) line: Option<u32>,
-    /// What names this place when its line has moved: the text of the line where the trace has it, else the function.
+    /// Text that identifies this location after its line has moved: the text of the line if the trace has it, else the
+    /// function.
     pub(super) text: String,
     /// The text of the line, if the trace has it.
     pub(super) source: Option<String>,
-    /// Whether it is a line of the user's own code.
+    /// `true` if it is a line of the user's own code.
     pub(super) is_own: bool,
-    /// Whether the call is that of another thread, and this is the user's line meanwhile.
+    /// `true` if another thread made the call, and this is the user's line at that time.
     pub(super) is_beside: bool,
     /// The file by a name that does not differ between machines: that of a package without the folder of packages.
     pub(super) stable: String,
@@ -42,7 +43,7 @@ pub(super) fn path_of(trace: &Trace, root: &str, name: &str) -> String {
     path.to_string_lossy().into_owned()
 }
 
-/// Whether a path lies below the root of the sources.
+/// Returns `true` if a path lies below the root of the sources.
 pub(super) fn is_below_root(path: &str) -> bool {
     !path.starts_with('/')
 }
@@ -91,8 +92,8 @@ pub(super) fn frame_line(trace: &Trace, root: &str, frame: &Frame) -> Option<Fil
     })
 }
 
-/// Where an event was: the innermost line of the user's own code that is in a file, else a line of the package that
-/// was called, else the program's own file, because some readers refuse a result that is in no file.
+/// Returns the location of an event: the innermost line of the user's own code that is in a file, else a line of the
+/// package that was called, else the program's own file, because some readers reject a result without a file.
 pub(super) fn event_line(trace: &Trace, root: &str, event: &TraceEvent) -> Option<FileLine> {
     let stack = &event.stack;
     let Some(frame) = frame_in_file(stack) else {

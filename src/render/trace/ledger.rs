@@ -1,4 +1,4 @@
-//! Whose the memory of a process on a GPU was: tables, and a picture over time.
+//! The memory of a process on a GPU by owner: tables, and a picture over time.
 
 mod document;
 
@@ -11,7 +11,7 @@ use cuda_pitfalls_core::text::counts::counted;
 use cuda_pitfalls_core::text::units;
 use cuda_pitfalls_trace::ledger::{Ledger, LedgerBand, LedgerRow, LedgerTable};
 
-/// What a form has room for.
+/// Limits of a format for ledgers.
 #[derive(Clone, Copy)]
 pub(super) struct LedgerRoom {
     pub(super) ledgers: usize,
@@ -21,7 +21,7 @@ pub(super) struct LedgerRoom {
     pub(super) bytes: usize,
 }
 
-/// The most owners that a picture tells apart; the colour after theirs is that of the line.
+/// The most owners that a picture distinguishes; the next color is used for the line.
 const MOST_AREAS: usize = 7;
 
 /// The tables of one process on one GPU.
@@ -56,7 +56,7 @@ struct LedgerView<'v, 'a> {
 }
 
 impl LedgerView<'_, '_> {
-    /// The end: in one line where it is much like the peak, which has its rows.
+    /// Returns the end: on one line if it is much like the peak, which has its rows.
     fn end(&self) -> Vec<Block> {
         let Ledger { peak, end, .. } = self.ledger;
         if peak.t_ns == end.t_ns {
@@ -76,7 +76,7 @@ impl LedgerView<'_, '_> {
         ))]
     }
 
-    /// `At its peak, after 4.00 s, NVML charges it 5400 MiB`.
+    /// Returns the process's memory as NVML reports it: `At its peak, after 4.00 s, NVML charges it 5400 MiB`.
     fn charge_words(&self, when: &str, table: &LedgerTable) -> String {
         let at = place::since_start(self.seen.trace, table.t_ns);
         let charge = match (table.charged_bytes.map(units::bytes), self.ledger.is_own) {
@@ -167,7 +167,7 @@ impl LedgerView<'_, '_> {
         place::shorten_place(&with_path.unwrap_or_default())
     }
 
-    /// The areas of the owners, and what NVML charges as a line: the gap between is what is not attributed.
+    /// Returns the areas of the owners, and the memory that NVML reports as a line: the gap between is unattributed.
     fn owner_chart(&self, name: &str) -> Chart {
         let (seen, ledger) = (self.seen, self.ledger);
         let from = seen.trace.start.t_ns;
@@ -203,7 +203,7 @@ impl LedgerView<'_, '_> {
     }
 }
 
-/// The memory of each owner and of those before it, as long as there are colours for them.
+/// Returns the memory of each owner and of those before it, as long as there are colors for them.
 fn owner_areas(ledger: &Ledger) -> Vec<ChartLine> {
     let mut areas = Vec::new();
     for (colour, band) in ledger.bands.iter().take(MOST_AREAS).enumerate() {
@@ -240,7 +240,7 @@ fn memory(row: &LedgerRow) -> String {
     }
 }
 
-/// What is not attributed; less than nothing where rows have what is not charged.
+/// Returns the unattributed memory; negative if rows have memory that NVML does not report.
 fn unattributed_words(table: &LedgerTable) -> String {
     let size = units::signed_bytes(table.unattributed_bytes.unwrap_or(0));
     if table.has_upper_bounds() {

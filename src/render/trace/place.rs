@@ -1,5 +1,5 @@
-//! Where in a program an event was: the user's own line, the way from there to the CUDA call, and
-//! the words for GPUs, times, values and statuses.
+//! The location of an event in a program: the user's own line, the way from there to the CUDA call, and the words for
+//! GPUs, times, values and statuses.
 
 use crate::machine::UserLine;
 use cuda_pitfalls_core::text::escape::shorten_text;
@@ -71,7 +71,7 @@ pub(super) fn chain(event: &TraceEvent) -> Vec<String> {
     parts
 }
 
-/// Where the user's own code stood meanwhile, on another thread; none if this one has frames of it.
+/// Returns the line of the user's own code on another thread at that time; `None` if this thread has frames of it.
 pub(super) fn other_thread_line(event: &TraceEvent) -> Option<String> {
     let frame = event.stack.users_meanwhile()?;
     let beside = Stack {
@@ -169,7 +169,7 @@ pub(super) fn status(status: i64) -> String {
     }
 }
 
-/// What the call of an event returned, where that is an error.
+/// Returns the status of an event's call, if it is an error.
 pub(super) fn returned(event: &TraceEvent) -> String {
     event.status.map_or_else(|| "an error".to_owned(), status)
 }

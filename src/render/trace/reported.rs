@@ -1,8 +1,8 @@
-//! What tools are told that show findings in a file: one entry for each rule and line.
+//! The results for tools that show findings in a file: one entry for each rule and line.
 //!
-//! An entry is an error where the policy forbids what was done, a warning for a pitfall, and a note for what is worth
-//! knowing. What initialised CUDA and what made contexts are notes, whether or not there was a policy: a stored trace
-//! does not say which one it was checked by, and a file without entries would look as if CUDA had not been used.
+//! An entry is an error if the policy forbids what was done, a warning for a pitfall, and a note for other information.
+//! Calls that initialized CUDA or created contexts are notes, with or without a policy: a stored trace does not contain
+//! the policy that it was checked by, and a file without entries would look as if CUDA had not been used.
 
 use std::collections::{HashMap, HashSet};
 
@@ -46,7 +46,7 @@ pub(super) struct PolicyRule {
     pub(super) level: Level,
 }
 
-/// What is only in a file because it was forbidden, without its words.
+/// Rule of entries that exist only because the policy forbids them, without its texts.
 const FORBIDDEN: PolicyRule = PolicyRule {
     id: "",
     title: "",
@@ -55,7 +55,7 @@ const FORBIDDEN: PolicyRule = PolicyRule {
     level: Level::Error,
 };
 
-/// What `--forbid` and `--max-bytes` name, but for the rules of diagnoses.
+/// The rules of `--forbid` and `--max-bytes`, except for the rules of diagnoses.
 pub(super) const POLICY_RULES: [PolicyRule; 7] = [
     PolicyRule {
         id: "cuinit",
@@ -112,21 +112,21 @@ pub(super) struct Reported<'a> {
     /// The name of the rule: one of `docs/diagnoses.md`, or of [`POLICY_RULES`].
     pub(super) rule: String,
     pub(super) level: Level,
-    /// What happened, what to write instead, and which scenario proves it.
+    /// The event, the replacement to write, and the scenario that proves it.
     pub(super) message: String,
-    /// What the policy forbids, as it was written.
+    /// The violated condition of the policy, as it was written.
     pub(super) forbidden: Option<&'a str>,
     pub(super) finding: Option<&'a Finding>,
     /// The events that show it, by their index; the first is where it went wrong.
     pub(super) events: Vec<usize>,
     pub(super) place: Option<FileLine>,
-    /// How often it happened there.
+    /// Number of occurrences there.
     pub(super) times: usize,
     /// Tells it from others, and is the same for another trace after the line has moved.
     pub(super) fingerprint: String,
 }
 
-/// What was done once, before equal ones are one entry.
+/// A single occurrence, before equal ones are merged into one entry.
 struct Occurrence<'a> {
     rule: String,
     level: Level,
@@ -136,7 +136,7 @@ struct Occurrence<'a> {
     events: Vec<usize>,
 }
 
-/// What is said before everything about a trace of the simulated machine.
+/// Returns the prefix of every message about a trace of the simulated machine.
 pub(super) fn simulated(seen: &TraceView) -> &'static str {
     match seen.trace.start.provenance {
         Provenance::Simulated => "SIMULATED, not evidence: ",
@@ -193,7 +193,7 @@ fn at_lines<'a>(
     all
 }
 
-/// What was done against the policy, but for what is also found by a rule.
+/// Returns the violations of the policy, except for those that a rule also found.
 fn violation_occurrences<'a>(seen: &TraceView<'a>) -> Vec<Occurrence<'a>> {
     let violations = seen.violations.iter();
     let violations = violations.filter(|violation| {
@@ -214,7 +214,7 @@ fn violation_occurrences<'a>(seen: &TraceView<'a>) -> Vec<Occurrence<'a>> {
     all
 }
 
-/// What CUDA refused and no policy forbids, and the error that the program said last.
+/// Returns the failed CUDA calls that no policy forbids, and the error that the program printed last.
 fn refusal_occurrences<'a>(seen: &TraceView<'a>) -> Vec<Occurrence<'a>> {
     let errors = seen
         .violations
@@ -247,7 +247,7 @@ fn sentence(refusal: &RefusedCall) -> String {
     refusal.in_words().trim_end_matches('.').to_owned()
 }
 
-/// What a policy has something against.
+/// Returns the occurrence of a violation.
 fn once<'a>(violation: &Violation, level: Level, forbidden: Option<&'a str>) -> Occurrence<'a> {
     let (rule, says, events) = (
         rule_of(&violation.forbidden),
@@ -264,7 +264,7 @@ fn once<'a>(violation: &Violation, level: Level, forbidden: Option<&'a str>) -> 
     }
 }
 
-/// What the rules found: an error where the policy forbids the rule.
+/// Returns the findings of the rules: an error if the policy forbids the rule.
 fn findings<'a>(seen: &TraceView<'a>) -> Vec<Occurrence<'a>> {
     let violations = seen
         .findings
@@ -289,12 +289,12 @@ fn findings<'a>(seen: &TraceView<'a>) -> Vec<Occurrence<'a>> {
     found.collect()
 }
 
-/// Whether a violation is this finding, whose rule is forbidden: it has its words and its event.
+/// Returns `true` if a violation is this finding, whose rule is forbidden: it has its texts and its event.
 fn is_of(violation: &Violation, finding: &Finding) -> bool {
     violation.says == finding.says && violation.event == finding.events.first().copied()
 }
 
-/// What initialised CUDA and what made contexts, but for calls about which something was said already.
+/// Returns the calls that initialized CUDA or created contexts, except for those that already have an entry.
 fn note_occurrences<'a>(seen: &TraceView<'a>, said: &[Occurrence<'a>]) -> Vec<Occurrence<'a>> {
     let told = Policy {
         forbid: vec![PolicyWord::Init, PolicyWord::Context],
@@ -335,7 +335,7 @@ fn name(text: &str) -> String {
     }
 }
 
-/// One entry of equal ones.
+/// Merges equal occurrences into one entry.
 fn merge_occurrences<'a>(
     seen: &TraceView<'a>,
     group: Vec<(Option<FileLine>, Occurrence<'a>)>,
@@ -441,7 +441,8 @@ fn number(all: &mut [Reported]) {
     }
 }
 
-/// Why there may be more: what makes a trace incomplete, conditions left undecided, what was not seen; with its sort.
+/// Returns the reasons why there may be more: causes of an incomplete trace, conditions left undecided, events not
+/// observed; with their sort.
 pub(super) fn list_doubts(seen: &TraceView) -> Vec<(&'static str, Level, String)> {
     let incomplete = unseen::incomplete_sentence(seen.trace);
     let missing = seen

@@ -1,7 +1,7 @@
-//! What programs are told of a trace: its entries at the user's own file and line, and what is about the trace itself.
+//! The findings of a trace: its entries at the user's own file and line, and those about the trace itself.
 //!
-//! A pitfall alone is no failure: only what the policy forbids is. What a trace could not see is an error where it may
-//! hide something.
+//! A pitfall alone is not a failure: only violations of the policy are. A gap in a trace is an error if it may hide
+//! something.
 
 use super::reported::{self, Reported};
 use super::{TraceView, place};
@@ -82,7 +82,7 @@ fn trace_properties(seen: &TraceView) -> Vec<(&'static str, String)> {
     properties
 }
 
-/// What is said before the entries.
+/// Returns the remarks before the entries.
 fn trace_remarks(seen: &TraceView) -> Vec<MachineFinding> {
     let mut list = Vec::new();
     for banner in &seen.banners {
@@ -146,7 +146,7 @@ fn entry_finding(seen: &TraceView, one: &Reported, number: usize) -> MachineFind
     }
 }
 
-/// What an entry is called in a line.
+/// Returns the title of an entry, on one line.
 fn entry_title(one: &Reported) -> String {
     match (one.finding, one.forbidden) {
         (Some(finding), _) => finding.title.clone(),
@@ -155,7 +155,7 @@ fn entry_title(one: &Reported) -> String {
     }
 }
 
-/// The user's own line of an entry. A line of a package or of the program's file is no place to annotate.
+/// Returns the user's own line of an entry. A line of a package or of the program's file is not a location to annotate.
 fn user_line(one: &Reported) -> Option<UserLine> {
     let place = one.place.as_ref()?;
     if !place.is_own {
@@ -168,7 +168,7 @@ fn user_line(one: &Reported) -> Option<UserLine> {
     })
 }
 
-/// When and where the first event of an entry was, on one line.
+/// Returns the time and the location of the first event of an entry, on one line.
 fn where_it_was(seen: &TraceView, one: &Reported) -> String {
     let first = one.events.first().copied();
     let Some(event) = first.and_then(|index| seen.trace.events.get(index)) else {

@@ -79,7 +79,7 @@ fn text(text: &str) -> Value {
     json!({ "text": text })
 }
 
-/// Every rule, by name: a reader learns also what was looked for and not found.
+/// Returns every rule, by name: a reader also learns which rules found nothing.
 fn rule_descriptors() -> Vec<Value> {
     let mut rules: BTreeMap<&str, Value> = BTreeMap::new();
     for rule in diagnosis::embedded_rules() {
@@ -151,7 +151,7 @@ fn sarif_notification(id: &str, level: Level, message: &str) -> Value {
     json!({ "descriptor": { "id": id }, "level": level.name(), "message": text(message) })
 }
 
-/// How the traced program ended, and what the trace lacks.
+/// Returns the end of the traced program, and the gaps of the trace.
 fn sarif_invocation(seen: &TraceView, left_out: usize) -> Value {
     let mut all: Vec<Value> = Vec::new();
     if seen.trace.start.provenance == Provenance::Simulated {
@@ -204,7 +204,7 @@ fn format_rfc3339(time: DateTime<Utc>) -> String {
     format!("{text}Z")
 }
 
-/// An object without the properties that are null: the standard has none.
+/// Returns an object without the properties that are null: the standard does not allow null.
 fn without_nulls(mut object: Value) -> Value {
     if let Some(properties) = object.as_object_mut() {
         properties.retain(|_, value| !value.is_null());
@@ -271,7 +271,7 @@ fn result_properties(seen: &TraceView, one: &Reported) -> Value {
     without_nulls(properties)
 }
 
-/// Where the other events of an entry were.
+/// Returns the locations of the other events of an entry.
 fn related_locations(seen: &TraceView, root: &str, one: &Reported) -> Vec<Value> {
     let mut related: Vec<Value> = Vec::new();
     for index in one.events.iter().skip(1) {
@@ -300,7 +300,7 @@ fn with(mut object: Value, name: &str, value: Value) -> Value {
     object
 }
 
-/// What is said at a line, and that another thread made the call where that is so.
+/// Returns the message at a line, with a note if another thread made the call.
 fn qualify_message(said: &str, place: &FileLine) -> String {
     if place.is_beside {
         format!("{}. {BESIDE}", said.trim_end_matches('.'))

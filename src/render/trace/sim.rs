@@ -1,4 +1,4 @@
-//! What `sim` says before and after a program.
+//! The messages of `sim` before and after a program.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,7 +9,7 @@ use cuda_pitfalls_trace::Trace;
 use super::entry::line_words;
 use super::place;
 
-/// What is said before the program starts, for a terminal of this width.
+/// Returns the message before the program starts, for a terminal of this width.
 pub fn begin_message(machine: &str, width: usize) -> String {
     let says = "nothing that this program sees of a GPU is real, and no kernel runs.";
     lines::sentence(
@@ -41,7 +41,8 @@ pub fn unmodeled_functions(trace: Option<&Trace>, told: &BTreeSet<String>) -> Ve
     found.collect()
 }
 
-/// What is said after the program has ended. `absent` are the functions that were looked for and are not there.
+/// Returns the message after the program has ended. `absent` are the functions that the program looked up and that do
+/// not exist.
 pub fn end(machine: &str, unmodelled: &[String], absent: &[String], width: usize) -> String {
     let mut out = lines::sentence(
         "",

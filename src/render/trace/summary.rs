@@ -16,13 +16,13 @@ use cuda_pitfalls_trace::{ContextChange, ContextLife, EventKind, Stack, Trace, T
 
 const SCHEMA: &str = "cuda-pitfalls-trace-summary";
 
-/// What a trace shows, without its events.
+/// Summary of a trace, without its events.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[schemars(rename = "Summary")]
 pub(super) struct TraceSummary<'a> {
-    /// Which document this is.
+    /// Type and version of this document.
     schema: SchemaId,
-    /// Whether a real driver answered.
+    /// Origin of the results: a real or the simulated driver.
     provenance: Provenance,
     /// The version of cuda-pitfalls.
     version: String,
@@ -30,37 +30,37 @@ pub(super) struct TraceSummary<'a> {
     command: Vec<String>,
     /// RFC 3339, UTC.
     started_at: String,
-    /// How long the program ran; null where the trace has no end.
+    /// Duration of the program, in nanoseconds; null if the trace has no end.
     elapsed_ns: Option<u64>,
-    /// How the program ended; null where the trace has no end.
+    /// End of the program; null if the trace has no end.
     exit: Option<ProgramExit>,
-    /// Whether the trace has an end.
+    /// `true` if the trace has an end.
     complete: bool,
     /// The processes that made a CUDA call or changed a CUDA variable.
     processes: Vec<ProcessSummary>,
-    /// Every context that was made, in the order of time.
+    /// Every context that was created, in the order of time.
     contexts: Vec<ContextSummary>,
-    /// Whose the memory was, for each process and GPU, the largest peak first; absent where the trace has no ledger.
+    /// Memory by owner, for each process and GPU, the largest peak first; absent if the trace has no ledger.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     ledgers: Vec<LedgerSummary<'a>>,
-    /// What the rules found.
+    /// Findings of the rules.
     findings: Vec<FindingSummary<'a>>,
-    /// The calls that CUDA refused: every one if the program failed, and otherwise those of which the cause is known.
+    /// The CUDA calls that failed: all of them if the program failed, otherwise those with a known cause.
     refused: Vec<RefusalSummary>,
     /// The last line of stderr that says a known error, of a program that failed; null if none is known.
     last_error: Option<RefusalSummary>,
-    /// What it did against the policy.
+    /// Violations of the policy.
     violations: Vec<ViolationSummary<'a>>,
-    /// What of the policy cannot be decided, because the trace saw less; each a sentence without a
-    /// full stop.
+    /// Conditions of the policy that cannot be decided, because the trace observed too little; each a sentence without
+    /// a final period.
     undecided: Vec<String>,
-    /// What the trace could not observe, as sentences.
+    /// Sentences on what the trace could not observe.
     not_seen: Vec<String>,
-    /// How many events the trace left out.
+    /// Number of events that the trace left out.
     left_out: u64,
 }
 
-/// How a traced program ended.
+/// End of a traced program.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 struct ProgramExit {
     /// Its exit code, if it exited.
@@ -72,11 +72,11 @@ struct ProgramExit {
 /// A call that CUDA refused, or an error that the program said.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 struct RefusalSummary {
-    /// What is known of it, in sentences.
+    /// Known details, in sentences.
     says: String,
     /// The id of what `explain` knows of the status or the message, if it knows it.
     known: Option<String>,
-    /// What `explain` knows of it, in sentences.
+    /// Meaning according to `explain`, in sentences.
     means: Option<String>,
     /// The user's own line.
     at: Option<Position>,
@@ -91,7 +91,7 @@ struct ProcessSummary {
     parent: u32,
     /// The program, and the script or module that its Python runs.
     name: String,
-    /// Whether it was seen to initialise the driver.
+    /// `true` if it was observed to initialize CUDA.
     initialised: bool,
     /// `CUDA_VISIBLE_DEVICES` as the driver read it: null where the variable was not set, absent
     /// where that was not seen.
@@ -99,7 +99,7 @@ struct ProcessSummary {
     mask: Option<Mask>,
 }
 
-/// What a variable was when it was read.
+/// Value of a variable when it was read.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 struct Mask {
     /// The value; null if it was not set.
@@ -113,10 +113,10 @@ pub(super) struct Position {
     file: String,
     /// The line.
     line: Option<u32>,
-    /// Whether another thread made the call, and the program was at this line meanwhile.
+    /// `true` if another thread made the call while the program was at this line.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     is_beside: bool,
-    /// What stands there, at most 200 characters of it; absent where that is not known.
+    /// The source line, truncated to 200 characters; absent if unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     source: Option<String>,
 }
@@ -124,7 +124,7 @@ pub(super) struct Position {
 /// A context.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 struct ContextSummary {
-    /// When it was made, since the program was started.
+    /// Time of its creation since the start of the program, in nanoseconds.
     after_ns: u64,
     /// The process.
     pid: u32,
@@ -132,26 +132,26 @@ struct ContextSummary {
     index: Option<usize>,
     /// The GPU's UUID, where it is known.
     gpu: Option<String>,
-    /// Whether it is the GPU's primary context.
+    /// `true` if it is the GPU's primary context.
     primary: bool,
-    /// How the memory of its GPU changed while it was made.
+    /// Change of the memory of its GPU while it was created, in bytes.
     bytes: Option<i64>,
     /// The user's own line that made it.
     at: Option<Position>,
     /// The way from the user's line to the call, outermost first.
     chain: Vec<String>,
-    /// Whether its process used the GPU; null where that is not known.
+    /// `true` if its process used the GPU; null if unknown.
     used: Option<bool>,
-    /// Whether it was released, reset or destroyed before its process ended.
+    /// `true` if it was released, reset or destroyed before its process ended.
     ended: bool,
 }
 
-/// What a rule found.
+/// Finding of a rule.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 struct FindingSummary<'a> {
     #[serde(flatten)]
     finding: &'a Finding,
-    /// When it went wrong, since the program was started.
+    /// Time of the finding since the start of the program, in nanoseconds.
     after_ns: Option<u64>,
     /// The user's own line where it went wrong.
     at: Option<Position>,

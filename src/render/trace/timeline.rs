@@ -24,7 +24,7 @@ const MOST_GPUS: usize = 16;
 const NEAR: f64 = 1.6;
 /// The same where there are many lanes.
 const NEAR_OF_MANY: f64 = 4.0;
-/// What a character of a label takes of a track, in percent: on a phone, and on a page as people read it.
+/// Width of a label's character in percent of a track: on a phone, and on a desktop page.
 const NARROW_CHARACTER: f64 = 2.1;
 const WIDE_CHARACTER: f64 = 1.0;
 /// Pixel columns of a curve, and its height.
@@ -111,7 +111,7 @@ fn memory_curves(trace: &Trace) -> BTreeMap<usize, Vec<(u64, i64)>> {
     curves
 }
 
-/// The curve of each GPU, all with the same scale and colour: a colour is a kind of event.
+/// Draws the curve of each GPU, all with the same scale and color: a color is a kind of event.
 fn draw_memory(out: &mut String, trace: &Trace, span: (u64, u64), axis: &Axis) {
     let curves = memory_curves(trace);
     if curves.is_empty() {
@@ -138,7 +138,7 @@ fn draw_memory(out: &mut String, trace: &Trace, span: (u64, u64), axis: &Axis) {
     }
 }
 
-/// One curve; `scale` is the time and the memory that all of them cover.
+/// Draws a curve; `scale` is the time and the memory that all of them cover.
 fn draw_curve(
     out: &mut String,
     trace: &Trace,
@@ -179,10 +179,10 @@ fn draw_curve(
     );
 }
 
-/// Events of one process that stand so close together that they are one mark.
+/// Events of one process that are so close together that they are one mark.
 struct Mark {
     at: f64,
-    /// Of several events the most important kind comes first, and gives the colour.
+    /// Kinds of the events, the most important one first, which sets the color.
     kinds: BTreeSet<EntryKind>,
     /// The GPU of the first event.
     gpu: Option<String>,
@@ -251,7 +251,7 @@ fn draw_lanes(
     *out += &paragraph("dim", &says);
 }
 
-/// The lane of a process, up to its marks.
+/// Draws the row of a process, up to its marks.
 fn draw_lane(
     out: &mut String,
     pid: u32,
@@ -278,7 +278,7 @@ fn draw_lane(
     );
 }
 
-/// An event that gets a mark: when it was, of which entry, and of what kind.
+/// An event that gets a mark: its time, the index of its entry, and its kind.
 type MarkedEvent = (u64, usize, EntryKind);
 
 /// Every event of every entry that gets a mark, by process.

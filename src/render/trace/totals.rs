@@ -29,7 +29,8 @@ pub(super) fn parts(seen: &TraceView) -> Vec<String> {
     parts
 }
 
-/// How many pitfalls were found. None if there are none and memory was wasted, which is then said alone.
+/// Returns the number of pitfalls. `None` if no pitfalls were found and memory was wasted, which is then reported
+/// alone.
 fn pitfall_count(seen: &TraceView, is_wasteful: bool) -> Option<String> {
     let pitfalls = seen.found(Severity::Pitfall).count();
     if pitfalls > 0 {
@@ -107,12 +108,12 @@ fn idle_contexts(history: &History) -> Vec<String> {
     parts
 }
 
-/// The memory of contexts in words, of those of which it is known.
+/// Returns the known memory of contexts, as text.
 fn known_memory(bytes: i64) -> String {
     units::bytes(bytes.max(0).unsigned_abs())
 }
 
-/// How often each function was called by all processes, and how often it returned an error; the most frequent first.
+/// Returns the number of calls of each function by all processes, and the number of errors; the most frequent first.
 pub(super) fn call_totals(trace: &Trace) -> Vec<(&str, CallCount)> {
     let mut totals: BTreeMap<&str, CallCount> = BTreeMap::new();
     for (name, count) in trace.counts.iter().flat_map(|counts| &counts.calls) {
@@ -125,7 +126,7 @@ pub(super) fn call_totals(trace: &Trace) -> Vec<(&str, CallCount)> {
     calls
 }
 
-/// How the program ended, where it did not end well.
+/// Returns the end of the program, if it did not end well.
 pub(super) fn ending_words(end: &End) -> Option<String> {
     match (&end.signal, end.code) {
         (Some(signal), _) => Some(format!("the program was ended by {signal}")),

@@ -1,15 +1,15 @@
-//! What a trace could not show, in words: a reader must never take it for what did not happen.
+//! The gaps of a trace as text: a reader must never conclude that unobserved events did not happen.
 
 use super::place;
 use cuda_pitfalls_core::text::counts::{counted, group_by_key};
 use cuda_pitfalls_core::verdict::Provenance;
 use cuda_pitfalls_trace::{History, Trace};
 
-/// What is said of a trace without an end.
+/// Sentence about a trace without an end.
 const INCOMPLETE: &str = "the trace is incomplete: it stops before the program ended";
 const MOST: usize = 8;
 
-/// What has to be known before anything is believed.
+/// Returns the warnings that a reader must see first.
 pub(super) fn unseen_banners(trace: &Trace) -> Vec<String> {
     let mut banners = Vec::new();
     if trace.start.provenance == Provenance::Simulated {
@@ -19,7 +19,7 @@ pub(super) fn unseen_banners(trace: &Trace) -> Vec<String> {
     banners
 }
 
-/// What is said of a trace without an end; none if it has one.
+/// Returns the sentence about a trace without an end; `None` if it has one.
 pub(super) fn incomplete_sentence(trace: &Trace) -> Option<String> {
     if trace.end.is_some() {
         return None;
@@ -30,7 +30,7 @@ pub(super) fn incomplete_sentence(trace: &Trace) -> Option<String> {
     })
 }
 
-/// What is said of a trace without events, a sentence without a full stop.
+/// Returns the sentence about a trace without events, without a final period.
 pub(super) fn nothing(not_seen: &[String]) -> &'static str {
     if not_seen.is_empty() {
         "CUDA was not initialised: the program made no CUDA call"
@@ -74,7 +74,7 @@ pub(super) fn unseen_sentences(history: &History) -> Vec<String> {
     all
 }
 
-/// Why there are no Python stacks of processes.
+/// Returns the reasons why processes have no Python stacks.
 fn missing_python(trace: &Trace) -> Vec<String> {
     let reasons = trace.processes.iter();
     let mut lines = Vec::new();
@@ -89,7 +89,7 @@ fn missing_python(trace: &Trace) -> Vec<String> {
     lines
 }
 
-/// Why the stacks of events are missing.
+/// Returns the reasons why the stacks of events are missing.
 fn missing_stacks(trace: &Trace) -> Vec<String> {
     let reasons = trace.events.iter();
     let mut lines = Vec::new();

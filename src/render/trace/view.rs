@@ -31,7 +31,7 @@ const MOST_LATE: usize = 10;
 /// The most places of a finding, and the most links from an event to findings.
 const MOST_LINKS: usize = 5;
 
-/// What a form has room for.
+/// Limits of a format.
 #[derive(Clone, Copy)]
 struct Room {
     entries: usize,
@@ -85,9 +85,9 @@ struct TraceForm<'v, 'a> {
     seen: &'v TraceView<'a>,
     room: Room,
     made: Entries<'a>,
-    /// The first finding of those that are told by the same words.
+    /// The first finding of those with the same texts.
     firsts: HashMap<Alike<'a>, usize>,
-    /// Whether events are of several processes.
+    /// `true` if events belong to several processes.
     has_processes: bool,
     /// The events that a finding tells.
     explained: HashSet<usize>,
@@ -96,7 +96,7 @@ struct TraceForm<'v, 'a> {
     listed: BTreeMap<usize, Block>,
 }
 
-/// The text on a terminal, on which the last lines are seen first.
+/// Returns the text for a terminal, where the last lines are seen first.
 pub(super) fn text(seen: &TraceView, width: usize) -> String {
     let view = TraceForm::new(seen, TERMINAL);
     let mut blocks = banner_blocks(seen);
@@ -209,7 +209,7 @@ impl<'v, 'a> TraceForm<'v, 'a> {
         view
     }
 
-    /// What a page begins with: what was run, and all there is to change.
+    /// Returns the head of a page: the command, and all changes to make.
     fn head_blocks(&self) -> Vec<Block> {
         let (seen, start) = (self.seen, &self.seen.trace.start);
         let mut badges = Vec::new();
@@ -269,7 +269,7 @@ impl<'v, 'a> TraceForm<'v, 'a> {
         blocks
     }
 
-    /// What the policy forbids, what of it is open, and pitfalls.
+    /// Returns the violations of the policy, the undecided conditions, and the pitfalls.
     fn to_change(&self) -> Vec<Block> {
         let seen = self.seen;
         let mut blocks = Vec::new();
@@ -289,7 +289,7 @@ impl<'v, 'a> TraceForm<'v, 'a> {
         blocks
     }
 
-    /// Whose the memory is, as far as there is room; nothing without `--memory`.
+    /// Returns the memory by owner, as far as there is room; empty without `--memory`.
     fn ledger_blocks(&self) -> Vec<Block> {
         let (seen, room) = (self.seen, self.room.ledgers);
         let (mut blocks, mut shown, mut bytes) = (Vec::new(), 0, 0);
@@ -346,8 +346,8 @@ impl<'v, 'a> TraceForm<'v, 'a> {
         blocks
     }
 
-    /// What a rule found, perhaps several times: where and what, how it came to it, and what to write. Of a note a
-    /// terminal has only what it is, because it asks for no change.
+    /// Returns the findings of a rule: the locations, the observations that led to it, and the replacement to write.
+    /// For a note, a terminal has only its title, because it requires no change.
     fn finding_card(&self, findings: &[&'a Finding]) -> Option<Block> {
         let finding = *findings.first()?;
         let change = LineChange::new(self.seen, finding);
@@ -390,7 +390,7 @@ impl<'v, 'a> TraceForm<'v, 'a> {
         proven.then(link).then(proof::answer(name))
     }
 
-    /// Where and when an event was, with a link to its entry.
+    /// Returns the location and time of an event, with a link to its entry.
     fn event_link(&self, index: usize) -> Option<Text> {
         let event = self.seen.trace.events.get(index)?;
         let text = place::since_start(self.seen.trace, event.t_ns);
@@ -446,7 +446,7 @@ impl<'v, 'a> TraceForm<'v, 'a> {
         blocks
     }
 
-    /// What a terminal says of events after those that it lists.
+    /// Returns the summary of the events that a terminal does not list.
     fn without_entry(&self) -> Vec<Block> {
         let mut blocks = Vec::new();
         blocks.extend(Block::more(
@@ -529,7 +529,7 @@ impl<'v, 'a> TraceForm<'v, 'a> {
     }
 }
 
-/// How long the program ran and how it ended; nothing where the trace has no end.
+/// Returns the duration and the end of the program; empty if the trace has no end.
 fn ending(seen: &TraceView) -> String {
     let Some(end) = &seen.trace.end else {
         return String::new();
@@ -586,7 +586,7 @@ fn stack_block(event: &TraceEvent, name: &str) -> Block {
     Block::OnPages(blocks)
 }
 
-/// How often each function was called, and what each process did on each GPU.
+/// Returns the number of calls of each function, and the activity of each process on each GPU.
 fn counts(seen: &TraceView) -> Vec<Block> {
     let mut blocks = Vec::new();
     if seen.trace.counts.is_empty() {
@@ -685,7 +685,7 @@ mod tests {
     use cuda_pitfalls_trace::Memory;
     use cuda_pitfalls_trace::fixture::programs as fixture;
 
-    /// What is told of a trace in which these findings and violations were made up.
+    /// Returns the result of `tell` for a trace with synthetic findings and violations.
     fn told<T>(trace: &Trace, tell: impl Fn(&TraceView) -> T) -> T {
         let (findings, outcome) = (fixture::findings(trace), fixture::outcome(trace));
         tell(&TraceView::new(trace, &findings, &outcome))

@@ -11,7 +11,7 @@ use cuda_pitfalls_core::text::escape::escape_html;
 
 const STYLE: &str = include_str!("html/document.css");
 
-/// A page of nothing but these blocks.
+/// Returns a page that consists of these blocks.
 pub(crate) fn page(title: &str, blocks: &[Block]) -> String {
     page::page_head(page::POLICY, title, STYLE) + &write(blocks) + page::END
 }
@@ -134,7 +134,7 @@ fn table_rows(table: &Table) -> String {
     element("div", "wide", &element("table", &class, &parts))
 }
 
-/// What links lead to a heading by: its words, with hyphens between them.
+/// Returns the anchor of a heading: its words, with hyphens between them.
 fn heading_anchor(heading: &str) -> String {
     let words = heading
         .split(|c: char| !c.is_ascii_alphanumeric())
@@ -168,7 +168,7 @@ fn tone_class(tone: Tone) -> &'static str {
     }
 }
 
-/// The text of our own Markdown. The files that its links lead to are not beside the page.
+/// Returns our own Markdown as HTML without its links, because their files are not part of the page.
 fn prose_html(markdown: &str) -> String {
     let kept = Parser::new_ext(markdown, Options::empty()).filter_map(|event| match event {
         Event::Start(Tag::Link { .. } | Tag::Image { .. })

@@ -145,7 +145,7 @@ fn longest_run(text: &str) -> usize {
     text.split(|c| c != '`').map(str::len).max().unwrap_or(0)
 }
 
-/// The destination of a link, in which nothing ends it, the cell or the line.
+/// Returns the destination of a link, escaped so that nothing in it ends the link, the cell or the line.
 fn link_destination(link: &str) -> String {
     link.chars()
         .filter(|c| c.is_ascii_alphanumeric() || "-._~:/?#@!$&*+,;=%".contains(*c))

@@ -7,7 +7,7 @@ use cuda_pitfalls_core::text::counts::listed;
 use cuda_pitfalls_core::text::escape;
 use cuda_pitfalls_core::text::lines::{UNBROKEN, display_columns, sentence, words};
 
-/// One line under the header.
+/// Table style with a line under the header.
 const STYLE: TableStyle =
     TableStyle::new().header_separator(LineStyle::none().fill('─').junction('─'));
 /// The width of the column of names, so that facts line up in all views.
@@ -18,18 +18,18 @@ const INDENT: &str = "    ";
 /// The widest that a page of text is set: longer lines are hard to read.
 pub(crate) const PAGE: usize = 100;
 
-/// Whether words are coloured. Nothing is said by colour alone.
+/// Coloring of words. No information is conveyed by color alone.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Style {
     /// Words only.
     #[default]
     Plain,
-    /// Words in ANSI colours.
+    /// Words in ANSI colors.
     Colour,
 }
 
 impl Style {
-    /// The words in the colour of this ANSI code.
+    /// Returns the words in the color of this ANSI code.
     pub(crate) fn paint_words(self, code: &str, words: &str) -> String {
         match self {
             Style::Plain => words.to_owned(),
@@ -45,7 +45,8 @@ pub(crate) fn write(blocks: &[Block], width: usize) -> String {
     out.lines().map(|line| guard_command(line) + "\n").collect()
 }
 
-/// Where a long name is broken, the rest may begin with what a CI system takes for a command.
+/// Returns the line with a leading `::` escaped: where a long name is broken, the rest may begin like a command of a CI
+/// system.
 fn guard_command(line: &str) -> String {
     let body = line.trim_start();
     match body.strip_prefix("::") {
@@ -115,7 +116,7 @@ fn write_table(out: &mut String, table: &Table, width: usize) {
     }
 }
 
-/// A text, and at the right of its last line, or of a line of its own, a word.
+/// Writes a text, and a word at the right of its last line, or on a separate line.
 fn write_beside(out: &mut String, text: &str, right: &str, width: usize) {
     // Columns that are lined up by two spaces stay so.
     let text = escape::terminal(text);

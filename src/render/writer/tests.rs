@@ -1,8 +1,8 @@
 use super::{html, markdown, terminal};
 use crate::block::{Block, Entry, Span, Table, Text, Tone};
 
-/// What acts in some form: a colour, a title, a C1 control, a change of direction, commands of CI systems, the end of a
-/// line, of a cell, of code and of a script, a tag, a name that is notified.
+/// Everything that has an effect in some format: a color, a title, a C1 control, a change of direction, commands of CI
+/// systems, the end of a line, of a cell, of code and of a script, a tag, a name that is notified.
 const HOSTILE: &str = "::error::x\r\n##[error]\x1b[31m\x1b]0;x\x07\u{9b}31m\u{202e}|```</script><img src=x onerror=x>@me [a](b)";
 
 /// Every block with this text in each of its texts.

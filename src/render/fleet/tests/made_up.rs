@@ -1,4 +1,4 @@
-//! What made-up machines come to.
+//! Tests of fleets of synthetic machines.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,7 +11,7 @@ use cuda_pitfalls_core::verdict::Provenance;
 
 pub(super) const MIB: i64 = 1 << 20;
 
-/// One compact report: of a machine with one GPU, whose context takes so many bytes.
+/// Returns a compact report of a machine with one GPU, whose context costs `bytes`.
 fn report(node: &str, uuid: &str, bytes: i64) -> Value {
     json!({
         "schema": {"name": "cuda-pitfalls-report", "major": 1, "minor": 0},
@@ -31,7 +31,7 @@ fn report(node: &str, uuid: &str, bytes: i64) -> Value {
     })
 }
 
-/// What a compact report keeps of a step, from `STEP LABEL: WHAT`: a context on a GPU, or a status.
+/// Returns a step of a compact report, from `STEP LABEL: WHAT`: a context on a GPU, or a status.
 pub(super) fn seen(line: &str) -> Value {
     let (about, what) = line.split_once(": ").expect("a step and what was seen");
     let (step, label) = about.split_once(' ').expect("a number and a label");
@@ -50,7 +50,7 @@ pub(super) fn scenario(name: &str, line: &str, bytes: i64) -> Value {
     })
 }
 
-/// So many machines that show the same.
+/// Returns this many machines with the same results.
 pub(super) fn fleet_of(count: usize) -> Vec<Value> {
     (0..count)
         .map(|at| {
@@ -63,7 +63,7 @@ pub(super) fn fleet_of(count: usize) -> Vec<Value> {
         .collect()
 }
 
-/// What texts come to, each in a file of its own.
+/// Merges texts, each in a separate file.
 fn merged_with(texts: &[Vec<u8>], rule: Rule) -> Fleet {
     let folder = tempfile::tempdir().unwrap();
     for (at, text) in texts.iter().enumerate() {

@@ -1,4 +1,5 @@
-//! What forms say of made-up machines: counts, one line for one cause, and what matters although nothing differs.
+//! Tests of the output about synthetic machines: counts, one line for one cause, and important facts although nothing
+//! differs.
 
 use serde_json::{Value, json};
 
@@ -12,7 +13,7 @@ fn text(fleet: &Fleet) -> String {
     render(fleet, FleetForm::Text, 200, None)
 }
 
-/// So many machines that answer so many questions alike.
+/// Returns `machines` machines that answer `questions` questions alike.
 fn asked(machines: usize, questions: usize) -> Vec<Value> {
     let mut all = fleet_of(machines);
     for report in &mut all {

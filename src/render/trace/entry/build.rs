@@ -88,7 +88,7 @@ impl<'h, 'a> Builder<'h, 'a> {
         }
     }
 
-    /// Whether the last call of this thread was the same and failed alike.
+    /// Returns `true` if the last call of this thread was the same and failed alike.
     fn repeats_failure(&mut self, event: &'a TraceEvent) -> bool {
         let (thread, call) = ((event.pid, event.tid), (event.call.as_str(), event.status));
         let is_repeated = self.failed.get(&thread) == Some(&call);
@@ -257,7 +257,7 @@ impl<'h, 'a> Builder<'h, 'a> {
     }
 }
 
-/// What is said of an event that is told by itself alone.
+/// Returns the kind and the text of an event that is shown by itself.
 fn plain_entry(event: &TraceEvent) -> Option<(EntryKind, String)> {
     let call = place::shorten_place(&event.call);
     Some(match &event.what {
@@ -351,7 +351,7 @@ fn init_label(init: &Init<'_>) -> String {
     }
 }
 
-/// Which GPUs a process sees, in its own order.
+/// Returns the GPUs that a process sees, in its own order.
 fn visible_gpus(trace: &Trace, visible: u32, gpus: &[String]) -> String {
     const MOST: usize = 8;
     let known = gpus.iter().take(MOST);
@@ -371,7 +371,7 @@ fn visible_gpus(trace: &Trace, visible: u32, gpus: &[String]) -> String {
     }
 }
 
-/// What a write of a variable did: `CUDA_VISIBLE_DEVICES set to 1`.
+/// Returns the effect of a write of a variable: `CUDA_VISIBLE_DEVICES set to 1`.
 fn written(event: &TraceEvent) -> String {
     let EventKind::Variable {
         name,
@@ -392,7 +392,7 @@ fn written(event: &TraceEvent) -> String {
     }
 }
 
-/// What else changed memory while a context was made.
+/// Returns other changes of memory while a context was created.
 fn memory_details(trace: &Trace, event: &TraceEvent, concurrent: ConcurrentChange) -> Vec<String> {
     let own = trace.gpu_index(event.gpu.as_deref());
     let total = match own.and_then(|own| event.memory_change(own)) {

@@ -1,4 +1,4 @@
-//! Entries that are told together.
+//! Merging of entries that are shown together.
 
 use super::{Late, TraceEntry, late_write};
 use cuda_pitfalls_core::text::counts::group_by_key;
@@ -17,7 +17,7 @@ pub(super) fn merge_entries(all: Vec<TraceEntry<'_>>) -> Vec<TraceEntry<'_>> {
     merged
 }
 
-/// What two entries have in common that are told together.
+/// Returns the key that is equal for entries that are shown together.
 fn entry_key(entry: &TraceEntry<'_>) -> String {
     let mut key = vec![
         format!("{:?} {}", entry.kind, entry.label),

@@ -7,7 +7,7 @@ use super::super::summary::{Position, user_position};
 use cuda_pitfalls_trace::Trace;
 use cuda_pitfalls_trace::ledger::{Ledger, LedgerRow, LedgerTable, MemoryKind};
 
-/// Whose the memory of a process on a GPU was.
+/// Memory of a process on a GPU, by owner.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub(in super::super) struct LedgerSummary<'a> {
     /// The process.
@@ -16,53 +16,54 @@ pub(in super::super) struct LedgerSummary<'a> {
     index: Option<usize>,
     /// The GPU's UUID.
     gpu: &'a str,
-    /// Whether NVML charges the process by its PID. Otherwise it is what the whole GPU had in use more than before the
-    /// program began.
+    /// `true` if NVML reports the memory of the process by its PID. Otherwise the memory is the increase of the used
+    /// memory of the whole GPU since before the program began.
     own: bool,
-    /// At the reading with the highest charge.
+    /// The reading with the highest memory.
     peak: LedgerTableSummary<'a>,
     /// At the last reading.
     end: LedgerTableSummary<'a>,
 }
 
-/// Whose the memory was at one moment.
+/// Memory by owner at one moment.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 struct LedgerTableSummary<'a> {
-    /// When NVML was read, since the program was started.
+    /// Time of the NVML reading since the start of the program, in nanoseconds.
     after_ns: u64,
-    /// What NVML charges; null if it could not be read.
+    /// Memory that NVML reports, in bytes; null if it could not be read.
     charged_bytes: Option<u64>,
     /// The rows, the largest first.
     rows: Vec<LedgerRowSummary<'a>>,
-    /// What other processes of the program held, where the whole GPU is charged.
+    /// Memory of other processes of the program, in bytes, if NVML reports only the whole GPU.
     others_bytes: u64,
-    /// What is charged and neither in the rows nor with other processes: less than nothing where rows have what is not
-    /// charged, at least this where a row is only known at most, null if NVML could not be read.
+    /// Memory that NVML reports and that is neither in the rows nor with other processes, in bytes. Negative if rows
+    /// have memory that NVML does not report; a lower bound if a row is an upper bound; null if NVML could not be read.
     unattributed_bytes: Option<i64>,
 }
 
-/// What an owner has for one purpose by one line of the user's.
+/// Memory of an owner for one purpose by one line of the user's.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 struct LedgerRowSummary<'a> {
-    /// What it is for.
+    /// Purpose of the memory.
     kind: MemoryKind,
-    /// Whose it is: the word for `--forbid owner=`, or the package or the library.
+    /// Owner: the word for `--forbid owner=`, or the package or the library.
     owner: &'a str,
-    /// What the owner is called.
+    /// Display name of the owner.
     owner_name: &'a str,
     /// The user's own line.
     at: Option<Position>,
-    /// The user's own line or function in words; null where there is none.
+    /// The user's own line or function, as text; null if unknown.
     place: Option<String>,
     /// The C functions that took it.
     calls: Vec<&'a str>,
     /// Its bytes.
     bytes: u64,
-    /// The whole size of managed and of imported memory, of which NVML charges at most `bytes` here; null elsewhere.
+    /// Full size of managed or imported memory, in bytes; NVML counts at most `bytes` of it here. Null for other
+    /// memory.
     whole_bytes: Option<u64>,
-    /// How many allocations these are; null where they are not counted.
+    /// Number of allocations; null if they are not counted.
     count: Option<u64>,
-    /// Whether the bytes are not exact.
+    /// `true` if the bytes are not exact.
     estimate: bool,
 }
 
