@@ -24,8 +24,7 @@ const TOOLS: [&str; 7] = [
 /// programs in front, or something that does not start.
 const ASK: [&str; 2] = ["-c", "import sys, ctypes; print(sys.executable)"];
 /// Variables of the caller that stay: those by which tests are steered, and of Cargo and rustup.
-const KEPT: &str =
-    "CI SARIF_SCHEMA TMPDIR USER CUDA_PITFALLS_BLESS CUDA_PITFALLS_KEEP_REPORTS LLVM_PROFILE_FILE";
+const KEPT: &str = "CI EXPORT_ALL EXPORT_BLESS SARIF_SCHEMA TMPDIR USER CUDA_PITFALLS_BLESS CUDA_PITFALLS_KEEP_REPORTS LLVM_PROFILE_FILE";
 const KEPT_OF: [&str; 3] = ["CARGO", "RUST", "NEXTEST"];
 
 #[used]

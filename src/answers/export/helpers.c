@@ -89,7 +89,7 @@ static long long used(unsigned int gpu)
     usleep(20000);                      /* what has just ended may still be giving memory back */
     nvmlInit_v2();
     if (nvmlDeviceGetHandleByIndex_v2(gpu, &device) != 0 || nvmlDeviceGetMemoryInfo(device, memory) != 0)
-        exit(77);
+        exit((printf("skipped: NVML cannot read GPU %u\n", gpu), 77));
     printf("    GPU %u: %.2f MiB in use\n", gpu, (double)memory[2] / (1 << 20));
     return (long long)memory[2];
 }

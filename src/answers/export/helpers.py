@@ -25,6 +25,7 @@ def used(gpu):
     time.sleep(0.02)  # what has just ended may still be giving memory back
     nvml.nvmlInit_v2()
     if nvml.nvmlDeviceGetHandleByIndex_v2(gpu, byref(device)) or nvml.nvmlDeviceGetMemoryInfo(device, memory):
+        print("skipped: NVML cannot read GPU %d" % gpu)
         sys.exit(77)
     print("    GPU %d: %.2f MiB in use" % (gpu, memory[2] / 2**20))
     return memory[2]
