@@ -1,4 +1,4 @@
-//! Where in a program a call was made: Python frames and native ones, and whose each is.
+//! Stacks: the Python and native frames of a call, each with the owner of its code.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -9,25 +9,26 @@ pub struct Stack {
     /// The frames.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub frames: Vec<Frame>,
-    /// Where the user's own code stood meanwhile, on another thread of Python: given where this one has
+    /// The position of the user's own code at that moment on another Python thread; given where the calling thread has
     /// no frame of the user's.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub meanwhile: Vec<Frame>,
-    /// The innermost line of the user's own code, as its file had it when the stack was read, without blanks around it
-    /// and at most 200 characters of it; absent where the file could not be read with the program's own rights.
+    /// The innermost line of the user's own code, as its file had it when the stack was read, without surrounding
+    /// whitespace and truncated to 200 characters. Absent where the file could not be read with the program's own
+    /// rights.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
-    /// What is missing and why, in words; absent if nothing is.
+    /// A sentence that describes which frames are missing, and why; absent if the stack is complete.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub missing: Option<String>,
 }
 
-/// One frame.
+/// A frame of a stack.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Frame {
-    /// In which language the function is written.
+    /// The language of the function.
     pub language: FrameLanguage,
-    /// The function's name; empty where it has none.
+    /// The function's name; empty for a frame without a name.
     pub function: String,
     /// The source file, if it is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -38,7 +39,7 @@ pub struct Frame {
     /// The program or library that holds the code of a native frame.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub module: Option<String>,
-    /// Whose code it is.
+    /// The owner of the code.
     pub owner: FrameOwner,
     /// The installed package that it belongs to, such as `torch`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -52,16 +53,16 @@ pub struct Frame {
 pub enum FrameLanguage {
     /// Python.
     Python,
-    /// Machine code: C, C++, Rust and the like.
+    /// Machine code: C, C++, Rust and similar languages.
     Native,
 }
 
-/// Whose code a frame is.
+/// The owner of a frame's code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(rename = "Owner")]
 pub enum FrameOwner {
-    /// The user's own.
+    /// The user's own code.
     Program,
     /// An installed package.
     Package,
@@ -71,13 +72,13 @@ pub enum FrameOwner {
     Cuda,
 }
 
-/// Folders that hold installed packages of Python.
+/// Folders that hold installed Python packages.
 const PACKAGES: [&str; 2] = ["site-packages", "dist-packages"];
 
-/// What Python calls the code of a module, which runs while it is imported.
+/// Python's name for the code of a module, which runs while the module is imported.
 pub const MODULE: &str = "<module>";
 
-/// Functions that only pass a call on.
+/// Functions that only pass a call through.
 const WRAPPERS: [&str; 6] = [
     "wrapper",
     "_wrapper",
@@ -88,10 +89,11 @@ const WRAPPERS: [&str; 6] = [
 ];
 
 impl Frame {
-    /// A frame of Python. `name` is the function's, qualified where Python says so.
+    /// Returns a Python frame. `function` is qualified where Python reports it so.
     pub fn python(function: &str, file: &str, line: u32) -> Frame {
         let package = package_of(file);
-        // Code that was compiled from text under a name is of whoever typed it; packages make functions so.
+        // Code that was compiled from text under a name belongs to the user who typed it; packages also create
+        // functions in this way.
         let is_typed = text_name(file).is_some()
             || is_typed_text(file)
             || (function == MODULE && file != "<string>");
@@ -114,8 +116,8 @@ impl Frame {
         }
     }
 
-    /// A native frame in a program or library. `program` is the file that the process runs, whose
-    /// code is the user's own unless it is an interpreter of Python.
+    /// Returns a native frame in a program or library. `program` is the file that the process runs, whose code is the
+    /// user's own unless it is a Python interpreter.
     pub fn from_native(
         function: &str,
         module: Option<&str>,
@@ -155,8 +157,8 @@ impl Frame {
         }
     }
 
-    /// The function as a user would write it: with the module's dotted name where a package's Python
-    /// file says it, as in `torch.cuda.is_available`.
+    /// Returns the function as a user would write it. For a function in a package's Python file this includes the
+    /// module's dotted name, as in `torch.cuda.is_available`.
     pub fn name(&self) -> String {
         let function = if self.function.is_empty() {
             "?"
@@ -181,8 +183,8 @@ impl Frame {
         }
     }
 
-    /// The file below the folder of packages, of machine code the library: `torch/cuda/__init__.py`; none if it is no
-    /// package's.
+    /// Returns the path below the folder of packages, such as `torch/cuda/__init__.py`, or the library for machine
+    /// code; `None` outside packages.
     pub fn package_file(&self) -> Option<&str> {
         let file = match self.language {
             FrameLanguage::Python => self.file.as_deref(),
@@ -191,7 +193,7 @@ impl Frame {
         file.and_then(below_packages)
     }
 
-    /// Whether it is a function of a package's Python that is meant for users.
+    /// Returns `true` for a Python function of a package that is meant for users.
     pub fn is_public(&self) -> bool {
         self.owner == FrameOwner::Package
             && self.language == FrameLanguage::Python
@@ -204,26 +206,26 @@ impl Frame {
                 .starts_with(['_', '<'])
     }
 
-    /// Whether it only passes a call on, as the function inside a decorator does.
+    /// Returns `true` if the function only passes a call through, as the function inside a decorator does.
     fn is_wrapper(&self) -> bool {
         let last = self.function.rsplit('.').next().unwrap_or_default();
         self.language == FrameLanguage::Python
             && (self.function.contains("<locals>") || WRAPPERS.contains(&last))
     }
 
-    /// Whether a package did something here while it was imported.
+    /// Returns `true` if a package did something here while it was imported.
     fn is_import_of_package(&self) -> bool {
         self.owner == FrameOwner::Package && self.function == MODULE
     }
 
-    /// Whether it is code that was given to Python as text: with `-c`, on stdin, in a notebook.
+    /// Returns `true` for code that was given to Python as text: with `-c`, on stdin, in a notebook.
     pub fn is_text(&self) -> bool {
         self.file
             .as_deref()
             .is_some_and(|file| file.starts_with('<') || text_name(file).is_some())
     }
 
-    /// `train.py:12`, with the last part of the path; `cell 3 line 2` of what is in no file.
+    /// Returns `train.py:12`, with the last part of the path; `cell 3 line 2` for code that is not in a file.
     pub fn line(&self) -> Option<String> {
         let file = self.file.as_deref()?;
         Some(line_in_words(
@@ -237,8 +239,8 @@ impl Frame {
     }
 }
 
-/// `train.py:12`; of code that was typed into IPython, a notebook or Python, or that is the example of a doctest, what
-/// people know it by: `cell 3 line 2`.
+/// Returns `train.py:12`. For code that was typed into IPython, a notebook or Python, and for the example of a doctest,
+/// returns the name that users know: `cell 3 line 2`.
 pub fn line_in_words(file: &str, line: Option<u32>) -> String {
     match (text_name(file), line) {
         (Some(name), Some(line)) => format!("{name} line {line}"),
@@ -248,7 +250,7 @@ pub fn line_in_words(file: &str, line: Option<u32>) -> String {
     }
 }
 
-/// The hash of a notebook's cell in the name under which ipykernel compiles it.
+/// Returns the hash of a notebook cell from the file name that ipykernel gives to the compiled cell.
 pub(crate) fn kernel_cell(file: &str) -> Option<&str> {
     let (folder, name) = file.rsplit_once('/')?;
     if !file_name(folder).starts_with("ipykernel_") {
@@ -257,8 +259,8 @@ pub(crate) fn kernel_cell(file: &str) -> Option<&str> {
     name.strip_suffix(".py")
 }
 
-/// The name of a text of code by the file name that IPython, ipykernel, doctest or Python made for it, or that it has
-/// here where the notebook of a cell was found.
+/// Returns the name of code that was given as text. It is derived from the file name that IPython, ipykernel, doctest
+/// or Python made up, or that the trace gives a cell whose notebook was found.
 fn text_name(file: &str) -> Option<String> {
     for (start, name) in [("<ipython-input-", "cell"), ("<python-input-", "input")] {
         if let Some(rest) = file.strip_prefix(start) {
@@ -276,8 +278,8 @@ fn text_name(file: &str) -> Option<String> {
     }
 }
 
-/// The file names that Python, `code`, cloudpickle, `timeit` and IPython's magics give to what somebody typed, or sent to
-/// another process.
+/// The file names that Python, `code`, cloudpickle, `timeit` and IPython's magics give to code that a user typed, or
+/// sent to another process.
 const TYPED: [&str; 7] = [
     "<stdin>",
     "<console>",
@@ -292,8 +294,8 @@ fn is_typed_text(file: &str) -> bool {
     TYPED.contains(&file) || file.starts_with("<command-")
 }
 
-/// Whether a file is a script that an installer wrote for the entry point of a package, as `bin/torchrun`. Each installer
-/// cuts the ending that such a script has on Windows, or names the entry point.
+/// Returns `true` if the text is a script that an installer wrote for the entry point of a package, as `bin/torchrun`.
+/// Each installer cuts the suffix that such a script has on Windows, or names the entry point.
 pub(crate) fn is_entry_script(text: &str) -> bool {
     text.starts_with("#!")
         && text.lines().any(|line| {
@@ -303,17 +305,17 @@ pub(crate) fn is_entry_script(text: &str) -> bool {
         })
 }
 
-/// Where the user's own code stood at a call.
+/// The position of the user's own code at a call.
 #[derive(Clone, Copy, Debug)]
 pub struct CallSite<'a> {
     /// The innermost frame of that code.
     pub frame: &'a Frame,
-    /// Whether another thread made the call, and the user's code stood there meanwhile.
+    /// `true` if another thread made the call, and this is where the user's code was at that moment.
     pub is_beside: bool,
 }
 
 impl CallSite<'_> {
-    /// The line, such as `train.py:12`, or else the function.
+    /// Returns the line, such as `train.py:12`, or else the function.
     pub fn in_words(&self) -> String {
         let line = self.frame.line().unwrap_or_else(|| self.frame.name());
         if self.is_beside {
@@ -325,7 +327,7 @@ impl CallSite<'_> {
 }
 
 impl Stack {
-    /// A stack that could not be read, and why.
+    /// Returns a stack that could not be read, with the reason.
     pub fn from_failure(why: impl Into<String>) -> Stack {
         Stack {
             missing: Some(why.into()),
@@ -333,7 +335,7 @@ impl Stack {
         }
     }
 
-    /// The innermost frame of the user's own code on this thread, if possible one that is in a file.
+    /// Returns the innermost frame of the user's own code on this thread; a frame in a file is preferred.
     pub fn user_frame(&self) -> Option<&Frame> {
         let mut without_file = None;
         for frame in &self.frames {
@@ -350,13 +352,13 @@ impl Stack {
         without_file
     }
 
-    /// The innermost frame of the user's own code on another thread meanwhile.
+    /// Returns the innermost frame of the user's own code on another thread at that moment.
     pub fn users_meanwhile(&self) -> Option<&Frame> {
         let mut meanwhile = self.meanwhile.iter();
         meanwhile.find(|frame| frame.owner == FrameOwner::Program)
     }
 
-    /// Where the user's own code stood: on this thread, or else on another one meanwhile.
+    /// Returns the position of the user's own code: on this thread, or else on another one at that moment.
     pub fn call_site(&self) -> Option<CallSite<'_>> {
         let (frame, is_beside) = match self.user_frame() {
             Some(frame) => (frame, false),
@@ -365,7 +367,7 @@ impl Stack {
         Some(CallSite { frame, is_beside })
     }
 
-    /// Whether NVIDIA's OpenCL made the call.
+    /// Returns `true` if NVIDIA's OpenCL made the call.
     pub fn is_of_opencl(&self) -> bool {
         self.frames.iter().any(|frame| {
             let module = frame.module.as_deref().unwrap_or_default();
@@ -373,16 +375,17 @@ impl Stack {
         })
     }
 
-    /// The user's line, such as `train.py:12`; else the user's function; else the user's line on another thread meanwhile.
+    /// Returns the user's line, such as `train.py:12`; else the user's function; else the user's line on another thread
+    /// at that moment.
     pub fn place(&self) -> Option<String> {
         Some(self.call_site()?.in_words())
     }
 
-    /// The user's own frames, outermost first.
+    /// Returns the user's own frames, outermost first.
     pub fn users_all(&self) -> Vec<&Frame> {
         let mut own: Vec<&Frame> = self.frames.iter().rev().collect();
         own.retain(|frame| frame.owner == FrameOwner::Program);
-        // A child of multiprocessing begins with a line of text that nobody wrote.
+        // A child of multiprocessing begins with a line of text that is not the user's.
         let is_written = |frame: &Frame| frame.file.as_deref() != Some("<string>");
         let is_python = |frame: &Frame| frame.language == FrameLanguage::Python;
         if own
@@ -394,8 +397,8 @@ impl Stack {
         own
     }
 
-    /// The function of a package that the user's code called: the outermost below the user's line that does
-    /// more than pass the call on.
+    /// Returns the package function that the user's code called: the outermost one below the user's line that does more
+    /// than pass the call through.
     pub fn entry(&self) -> Option<&Frame> {
         let mut parts = self
             .frames
@@ -405,8 +408,8 @@ impl Stack {
             .or_else(|| outermost_of_package(below, FrameLanguage::Native))
     }
 
-    /// The entry by its name. Of a package that did it while it was imported, whose entry is only the import, with the
-    /// line that ran then: `torch (at torch/quasirandom.py:219)`.
+    /// Returns the name of the entry. If a package made the call while it was imported, the entry is only the import,
+    /// so the line that ran then is added: `torch (at torch/quasirandom.py:219)`.
     pub fn entry_name(&self) -> Option<String> {
         let Some(entry) = self.entry() else {
             return self.is_of_opencl().then(|| "OpenCL".to_owned());
@@ -422,8 +425,8 @@ impl Stack {
         Some(name)
     }
 
-    /// Where no code of the user's is on the stack, the innermost function of a package that is meant for users: the
-    /// entry may be no more than the package's own beginning.
+    /// Returns the innermost function of a package that is meant for users, for a stack without the user's own code:
+    /// there the entry may be only the package's own beginning.
     pub fn innermost_public(&self) -> Option<&Frame> {
         self.frames.iter().find(|frame| {
             frame.language == FrameLanguage::Python
@@ -433,8 +436,8 @@ impl Stack {
         })
     }
 
-    /// The package that made the call: the innermost Python frame's, or the innermost native one's. NVIDIA's own
-    /// libraries lie in packages too, and each call goes through them: they are not who made it.
+    /// Returns the package that made the call: that of the innermost Python frame, or else of the innermost native one.
+    /// NVIDIA's own libraries are skipped: they are in packages too, and each call goes through them.
     pub fn package(&self) -> Option<&str> {
         let mut native = None;
         for frame in &self.frames {
@@ -450,7 +453,8 @@ impl Stack {
         native
     }
 
-    /// The package whose code wrote a variable; none if the user's own did, through no more than Python's library.
+    /// Returns the package whose code wrote a variable; none if the user's own code did, directly or only through
+    /// Python's library.
     pub(crate) fn writing_package(&self) -> Option<&str> {
         let writer = self.frames.iter().find(|frame| {
             frame.language == FrameLanguage::Python && frame.owner != FrameOwner::System
@@ -458,8 +462,8 @@ impl Stack {
         writer.package.as_deref()
     }
 
-    /// Whether a function of this name is on the stack; the name is whole, with or without what
-    /// stands before its last dot.
+    /// Returns `true` if a function of this name is on the stack. `name` must be complete, with or without the part
+    /// before its last dot.
     pub fn has(&self, name: &str) -> bool {
         self.frames.iter().any(|frame| {
             let function = match frame.language {
@@ -473,7 +477,8 @@ impl Stack {
     }
 }
 
-/// The outermost function of a package in one language, if possible one that does more than pass the call on.
+/// Returns the outermost function of a package in one language, preferably one that does more than pass the call
+/// through.
 fn outermost_of_package(frames: &[Frame], language: FrameLanguage) -> Option<&Frame> {
     let mut wrapper = None;
     for frame in frames.iter().rev() {
@@ -489,7 +494,7 @@ fn outermost_of_package(frames: &[Frame], language: FrameLanguage) -> Option<&Fr
     wrapper
 }
 
-/// Functions with which programs select a device.
+/// Functions that programs call to select a device.
 const SELECTS: [&str; 7] = [
     "set_device",
     "setDevice",
@@ -500,12 +505,12 @@ const SELECTS: [&str; 7] = [
     "cudaInitDevice",
 ];
 
-/// How a line of Python names device 0.
+/// Expressions for device 0 in a Python line.
 const NAMES_DEVICE_0: [&str; 3] = ["cuda:0", "cuda(0)", "Device(0)"];
 
-/// Whether the user's code selects a device at a call, or names device 0 in its line: it calls a function for that from
-/// where it begins, or where it leaves for another file or a package. What such a function calls deeper down may select
-/// the default.
+/// Returns `true` if the user's code selects a device at a call, or if its line refers to device 0. The user's code
+/// selects a device if it calls such a function from its first frame, or from the frame that enters another file or a
+/// package. A function that is called deeper down may select the default device.
 pub(crate) fn selects_device(stack: &Stack) -> bool {
     let line = stack.source.as_deref().unwrap_or_default();
     if NAMES_DEVICE_0.iter().any(|text| line.contains(text)) {
@@ -532,7 +537,8 @@ pub(crate) fn selects_device(stack: &Stack) -> bool {
     })
 }
 
-/// A name of machine code without the types of its arguments; a function that Cython made as Python knows it.
+/// Returns the name of a native function without the types of its arguments. For a function that Cython made, returns
+/// its Python name.
 fn native_name(function: &str) -> String {
     if let Some(name) = demangle_cython(function) {
         return name;
@@ -557,8 +563,8 @@ fn native_name(function: &str) -> String {
     function.to_owned()
 }
 
-/// `cupy.cuda.device.Device.__exit__` of `__pyx_pw_4cupy_4cuda_6device_6Device_9__exit__`: each part with its length
-/// before it, the last one with a number, or with nothing where only C calls it.
+/// Returns `cupy.cuda.device.Device.__exit__` for `__pyx_pw_4cupy_4cuda_6device_6Device_9__exit__`. Each part follows
+/// its length. The last one follows a number, or nothing where only C calls it.
 fn demangle_cython(function: &str) -> Option<String> {
     let made = function.strip_prefix("__pyx_")?.split('(').next()?;
     let strip_kind = |kinds: &[&str]| kinds.iter().find_map(|kind| made.strip_prefix(kind));
@@ -590,12 +596,12 @@ fn demangle_cython(function: &str) -> Option<String> {
     (parts.len() > 1 && !last.is_empty()).then(|| parts.join("."))
 }
 
-/// The last part of a path.
+/// Returns the last part of a path.
 pub fn file_name(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
 }
 
-/// What follows the folder of packages in a path.
+/// Returns the part of a path below the folder of packages.
 fn below_packages(path: &str) -> Option<&str> {
     let mut rest = path;
     while let Some((_, below)) = rest.split_once('/') {
@@ -610,7 +616,7 @@ fn below_packages(path: &str) -> Option<&str> {
     None
 }
 
-/// The package of a file below such a folder: `torch` of `…/site-packages/torch/cuda/__init__.py`.
+/// Returns the package of a file below such a folder: `torch` for `…/site-packages/torch/cuda/__init__.py`.
 fn package_of(path: &str) -> Option<String> {
     let rest = below_packages(path)?;
     let first = rest.split('/').next()?;
@@ -620,14 +626,14 @@ fn package_of(path: &str) -> Option<String> {
     Some(first.split('.').next().unwrap_or(first).to_owned())
 }
 
-/// The dotted name of a package's file.
+/// Returns the dotted name of a package's file.
 fn dotted_name(path: &str) -> Option<String> {
     let rest = below_packages(path)?.strip_suffix(".py")?;
     let module = rest.strip_suffix("/__init__").unwrap_or(rest);
     Some(module.replace('/', "."))
 }
 
-/// Whether a file belongs to Python's own library: below `lib/python3.12`.
+/// Returns `true` if a file belongs to Python's own library: below `lib/python3.12`.
 fn is_of_python(path: &str) -> bool {
     path.split('/')
         .zip(path.split('/').skip(1))
@@ -654,7 +660,7 @@ fn is_cuda(name: &str) -> bool {
         || name.starts_with("libcuda_pitfalls")
 }
 
-/// Whether a function is of a libcudart that was linked into something else, or of its header.
+/// Returns `true` for a function of a libcudart that was linked into another file, or of its header.
 fn is_of_runtime(function: &str, source: Option<&(String, Option<u32>)>) -> bool {
     let is_call = function
         .strip_prefix("cuda")
@@ -791,7 +797,7 @@ mod tests {
                 "{file}"
             )
         });
-        // IPython's own script stands before the cell, and is not shown in its place.
+        // IPython's own script precedes the cell, and is not shown instead of it.
         let frames = [
             ("<module>", "<ipython-input-3-0a>", 2),
             ("<module>", "/venv/bin/ipython", 8),

@@ -48,7 +48,7 @@ impl<'a> ProgramHistory<'a> {
     }
 
     /// Returns the `cuInit` that counts, if it succeeded before a time. It counts as successful without a recorded
-    /// return, and also if it failed because the trace has no device.
+    /// return. A `cuInit` that failed because the trace has no device counts as successful too.
     pub fn init_before(&self, t_ns: u64, has_no_device: bool) -> Option<&Init<'a>> {
         let init = self.init()?;
         if init.has_failed() && !has_no_device {

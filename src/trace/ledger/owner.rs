@@ -139,7 +139,7 @@ impl<'a> MemoryOwner<'a> {
 }
 
 impl KnownOwner {
-    /// Returns the owner in the table to which a frame's code belongs. A package may contain libraries of others.
+    /// Returns the table's owner of a frame's code. A package may contain libraries of others.
     fn from_frame(frame: &Frame) -> Option<&'static KnownOwner> {
         let file = frame.module.as_deref().map(file_name).unwrap_or_default();
         let by_module = FILE

@@ -21,7 +21,7 @@ const LAST_NS: u64 = 3_000_000_000;
 /// The maximum number of lines that are kept of a failed program's stderr; the next constant limits the bytes.
 const MOST_LINES: usize = 100;
 pub(super) const MOST_BYTES: usize = 16 << 10;
-/// The number of rejected connections from which on messages of the program's own processes may be missing.
+/// The maximum number of rejected connections. Beyond it, messages of the program's own processes may be missing.
 const MOST_STRANGERS: u64 = 1_000;
 
 impl Tracer {

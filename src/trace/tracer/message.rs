@@ -30,7 +30,7 @@ const OPENING: Timespec = Timespec {
     tv_sec: 0,
     tv_nsec: 500_000_000,
 };
-/// The words of a lane of counts: calls and errors of each function, and three types of use of each device.
+/// The words of one lane: counts of calls and errors of each function, and three types of use of each device.
 pub(super) const LANE_WORDS: usize = 2 * COUNTED.len() + 3 * DEVICES;
 /// The size of the memory with the counts of a process (src/fake/shim/counts.rs).
 const COUNTS_BYTES: usize = LANES * LANE_WORDS * size_of::<u64>();

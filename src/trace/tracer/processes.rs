@@ -28,7 +28,7 @@ pub(super) const MOST_MAPS: u64 = 64 << 20;
 const MOST_PAGES: usize = 16;
 /// The maximum number of sentences about what was not seen; further ones are only counted.
 const MOST_SENTENCES: usize = 200;
-/// The number of forks of one program from which on their stacks are not read while they write variables.
+/// The maximum number of forks of one program whose stacks are read while they write variables.
 const CROWD: u32 = 64;
 
 /// The processes that sent messages.

@@ -123,7 +123,7 @@ impl TracedProgram {
 /// The maximum stderr of a program that runs apart, in bytes.
 const MOST_STDERR_BYTES: u64 = 16 << 20;
 
-/// Creates a file in which every write appends at the current end.
+/// Creates a file where every write appends at the current end.
 fn create_append(path: &Path) -> std::io::Result<File> {
     File::create(path)?;
     File::options().append(true).open(path)

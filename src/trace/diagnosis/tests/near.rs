@@ -1,4 +1,4 @@
-//! What is not wrong, though it looks like it.
+//! Correct programs that look similar to a pitfall.
 
 use super::{CASES, PID, TraceBuilder, finding, findings, on_every, pinned, ranks};
 use crate::diagnosis::Severity;
@@ -47,7 +47,7 @@ fn a_late_mask_that_means_the_same_gpus_is_no_pitfall() {
 
 #[test]
 fn each_entry_of_a_mask_has_its_fate_and_what_is_not_known_is_not_said() {
-    // The mask, how many GPUs the process sees of how many, and how what is said ends.
+    // The mask, the number of visible GPUs and of all, and the end of the sentence.
     for (mask, visible, gpus, words) in [
         (
             "1,7",
@@ -272,7 +272,7 @@ fn a_mask_that_a_later_child_gets_is_not_late() {
 
 #[test]
 fn an_attempt_that_failed_is_not_the_one_that_read_the_mask() {
-    // Both witnesses tell of both attempts, and the end of each has the time of its beginning.
+    // Both witnesses report both attempts, and the end of each has the time of its start.
     let variables = |mask: &str| [("CUDA_VISIBLE_DEVICES".to_owned(), mask.to_owned())].into();
     let begins = |mask: &str, witness| EventKind::Init {
         witness,
@@ -330,7 +330,7 @@ fn an_only_context_is_stray_without_work_in_each_of_several_processes() {
         .context_ends(0)
         .ends(&[]);
     assert_eq!(rules_of(&made.done()), ["stray-context"]);
-    // Workers that do nothing need no GPU of their own, though there are others.
+    // Workers that do nothing do not need their own GPUs, though other GPUs exist.
     let mut made = one(TraceBuilder::on(2), &[0]);
     for pid in 200..206 {
         made = made
@@ -346,7 +346,7 @@ fn an_only_context_is_stray_without_work_in_each_of_several_processes() {
         .map(|it| it.rule.as_str())
         .collect();
     assert_eq!(found, ["stray-context"; 6]);
-    // Nothing is known of one without counts.
+    // The use is unknown for a program without counts.
     let unknown = TraceBuilder::on(1).init(&[], &[0]).context(0, 0).done();
     assert_eq!(rules_of(&unknown), [] as [&str; 0]);
 }
@@ -534,12 +534,12 @@ fn a_process_without_a_line_stands_between_a_launcher_and_its_workers() {
     assert_eq!(below("2,3", &[2, 3]), ["parents-gpus-reordered"]);
     assert_eq!(below("3,2", &[3, 2]), [] as [&str; 0]);
     assert_eq!(below("1", &[1]), ["outside-the-parents-mask"]);
-    // It does not descend from that launcher.
+    // The process does not descend from that launcher.
     assert_eq!(
         pitfalls_of(&worker(launcher(), 200, &[150, 1], "2,3", &[2, 3]).done()),
         [] as [&str; 0]
     );
-    // A shell of its own for each worker: the first GPU of each is its own.
+    // Each worker has its own shell: the first GPU of each differs.
     let made = worker(launcher(), 200, &[150, PID, 1], "2,3", &[2, 3]);
     let made = worker(made, 300, &[250, PID, 1], "3,2", &[3, 2]);
     assert_eq!(pitfalls_of(&made.done()), [] as [&str; 0]);
@@ -634,7 +634,7 @@ fn a_package_that_puts_a_mask_back_sets_none_too_late() {
         rules(write(own(), RAY, Some("0"), None)),
         ["late-mask", "late-mask"]
     );
-    // The next task gets its mask in vain; that it is taken away again is no second fault.
+    // The next task sets its mask in vain. Removing the mask again is not a second fault.
     let next = write(
         write(begun(RAY), RAY, Some("1"), None),
         RAY,
@@ -664,7 +664,7 @@ fn nothing_is_said_of_what_is_not_known() {
 
 #[test]
 fn contexts_that_came_with_the_work_are_not_everywhere() {
-    // On two GPUs a stray context makes one on every GPU too; the words for it are its own.
+    // On two GPUs, a stray context also means a context on every GPU; it has its own sentence.
     let made = TraceBuilder::on(2)
         .init(&[], &[0, 1])
         .context(1, 1)
@@ -1105,7 +1105,7 @@ fn a_long_trace_takes_no_time_to_speak_of() {
             .setenv("CUDA_LAUNCH_BLOCKING", "1");
     }
     let trace = made.launch(0).ends(&[0]).done();
-    // Of this thread: a busy machine takes none of it.
+    // CPU time of this thread: a busy machine does not change it.
     let spent = || rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime).tv_sec;
     let began = spent();
     let found = findings(&trace);
@@ -1129,7 +1129,8 @@ fn findings_come_in_the_order_of_time() {
     );
 }
 
-/// What a child of Python that was forked after `cuInit` at these frames shows, if no call of it is refused.
+/// Returns a trace with Python children that were forked after `cuInit` at these frames, and without any failed call in
+/// them.
 fn forked_at(frames: &[(&str, &str, u32)], code: Option<i32>) -> Trace {
     let made = TraceBuilder::on(1).at(&[
         ("<module>", "train.py", 4),
@@ -1159,7 +1160,8 @@ fn a_fork_that_may_have_been_refused_in_silence_is_left_open_and_told_once() {
     let after = "after train.py:4 has initialized CUDA through torch.cuda.init: CUDA cannot be used there. No failed \
                  call was seen, but PyTorch raises an error in such a child by itself, without a call that a trace sees";
     assert_eq!(said, [format!("train.py:9 forks 2 processes {after}")]);
-    // A forkserver forks at no line of the program: the process is named, and the place is where CUDA was initialised.
+    // A forkserver does not fork at a line of the program. The finding names the process, and the place is the line
+    // that initialized CUDA.
     let mut served = forked_at(&[], Some(0));
     served
         .processes
@@ -1227,7 +1229,7 @@ fn a_child_that_runs_another_program_has_used_nothing_of_its_parent() {
         .launch(0)
         .ends(&[0])
         .done();
-    // It asked before its own cuInit, which is no refusal.
+    // The child made a query before its own cuInit, so its error does not come from the fork.
     let counts = trace
         .counts
         .iter_mut()

@@ -451,7 +451,7 @@ impl ProcessLedger {
         more.filter(|(_, bytes)| *bytes > 0).collect()
     }
 
-    /// Notes the call for which graphs reserved memory.
+    /// Notes the call that caused graphs to reserve memory.
     pub(super) fn name_graphs(
         &mut self,
         grown: &[(String, u64)],
