@@ -171,8 +171,11 @@ fn a_command_is_traced_annotated_summarised_and_kept() {
     let annotation = "\n::error file=lib dir/mine/__init__.py,line=2,title=forbidden%3A cuinit::";
     assert!(acted.log.contains(annotation), "{}", acted.log);
     assert!(
-        acted.summary.starts_with("# cuda-pitfalls trace\n")
-            && acted.summary.contains("## Forbidden")
+        acted.summary.starts_with("# ")
+            && acted.summary.contains(":2: forbidden: ")
+            && acted.summary.contains("## Forbidden"),
+        "{}",
+        acted.summary
     );
     let folder = scratch.path().join("kept");
     assert!(

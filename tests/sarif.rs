@@ -253,7 +253,10 @@ fn a_forbidden_cuinit_is_an_error_at_the_line_of_the_import() {
     );
     let page = fs::read_to_string(&markdown).expect("it was written");
     assert!(
-        page.starts_with("# cuda-pitfalls trace\n") && page.contains("1 violation"),
+        page.lines()
+            .next()
+            .is_some_and(|title| title.contains(": forbidden: "))
+            && page.contains("1 violation"),
         "{page}"
     );
     // The same line, in another process and further down.

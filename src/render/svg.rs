@@ -56,15 +56,14 @@ pub fn draw_chart(chart: &Chart) -> String {
     write_marks(&mut out, chart, |t| scaled.x(t));
     scaled.write_levels(&mut out);
     scaled.write_drawing(&mut out);
-    let left_out = match scaled.axis.left_out() {
-        Some(words) => format!("<span>left out: {words}</span>"),
-        None => String::new(),
-    };
-    let took = units::format_duration(chart.span_ns.1.saturating_sub(chart.span_ns.0));
-    let _ = writeln!(
-        out,
-        "<div class=\"span\"><span>0</span>{left_out}<span>{took}</span></div>\n</figure>"
-    );
+    scaled.axis.write_ticks(&mut out);
+    if let Some(words) = scaled.axis.left_out() {
+        let _ = writeln!(
+            out,
+            "<div class=\"span\"><span>left out: {words}</span></div>"
+        );
+    }
+    out.push_str("</figure>\n");
     let mut keys = String::new();
     for line in &chart.lines {
         keys += &color_key(line, "", "M0 4H24");
@@ -207,6 +206,17 @@ fn color_key(line: &ChartLine, class: &str, path: &str) -> String {
 const MOST_CUTS: usize = 3;
 const CUT: f64 = 0.04;
 
+/// The part of an axis that the label of a tick takes, on a phone.
+const TICK_ROOM: f64 = 0.14;
+
+/// Returns the first of 1, 2, 5, 10, 20, … nanoseconds that is no shorter than `least`.
+fn tick_step(least: f64) -> u64 {
+    let power = 10_f64.powf(least.max(1.0).log10().floor());
+    let steps = [1.0, 2.0, 5.0].map(|factor| factor * power);
+    let step = steps.into_iter().find(|step| *step >= least);
+    step.unwrap_or(10.0 * power) as u64
+}
+
 /// A time axis. A time without anything that is longer than twice all the rest is drawn as a narrow band.
 pub(super) struct Axis {
     span: (u64, u64),
@@ -255,6 +265,41 @@ impl Axis {
             at += part_ratio(gone, whole) * band - gone;
         }
         part_ratio(at, self.kept + band * self.cuts.len() as f64)
+    }
+
+    /// Writes the ends of the axis and round times between them, as far as their labels have room.
+    pub(super) fn write_ticks(&self, out: &mut String) {
+        let (start, end) = (self.span.0, self.span.1.max(self.span.0));
+        let step = tick_step(self.kept / 5.0);
+        let (unit, name) = match end - start {
+            0..1_000_000 => (1e3, "µs"),
+            1_000_000..1_000_000_000 => (1e6, "ms"),
+            _ => (1e9, "s"),
+        };
+        let decimals = (unit / step as f64).log10().ceil().max(0.0) as usize;
+        let mut ticks = vec![(0.0, 0)];
+        let mut from = start;
+        for (cut, resume) in self.cuts.iter().chain([&(end, end)]) {
+            for number in (from - start).div_ceil(step)..=(cut - start) / step {
+                let since_start = number.saturating_mul(step);
+                let at = self.axis_position(start.saturating_add(since_start));
+                let last = ticks.last().map_or(0.0, |(last, _)| *last);
+                if at - last >= TICK_ROOM && 1.0 - at >= TICK_ROOM {
+                    ticks.push((at, since_start));
+                }
+            }
+            from = *resume;
+        }
+        ticks.push((1.0, end - start));
+        out.push_str("<div class=\"ticks\">");
+        for (at, since_start) in ticks {
+            let (left, time) = (100.0 * at, since_start as f64 / unit);
+            let _ = write!(
+                out,
+                "<span style=\"left:{left:.1}%\">{time:.decimals$} {name}</span>"
+            );
+        }
+        out.push_str("</div>\n");
     }
 
     /// Returns the periods that are left out, as text; `None` if nothing is.
@@ -428,6 +473,31 @@ mod tests {
             svg.contains("<path class=\"cut\"") && svg.contains("<span>left out: "),
             "{svg}"
         );
+    }
+
+    #[test]
+    fn ticks_are_round_and_keep_clear_of_cuts_and_ends() {
+        let ticks = |span, stamps: &[u64]| {
+            let mut out = String::new();
+            Axis::new(span, stamps.iter().copied()).write_ticks(&mut out);
+            let labels = out.split("%\">").skip(1);
+            let labels = labels.filter_map(|rest| rest.split_once("</span>"));
+            labels
+                .map(|(label, _)| label.to_owned())
+                .collect::<Vec<_>>()
+        };
+        let second = 1_000_000_000;
+        assert_eq!(
+            ticks((second, 9 * second), &[]),
+            ["0 s", "2 s", "4 s", "6 s", "8 s"]
+        );
+        let cut = [second / 10, 100 * second, 101 * second];
+        assert_eq!(
+            ticks((0, 102 * second), &cut),
+            ["0.0 s", "100.5 s", "101.0 s", "101.5 s", "102.0 s"]
+        );
+        assert_eq!(ticks((7, 7), &[]).len(), 2);
+        assert!(ticks((0, u64::MAX), &[]).len() < 12);
     }
 
     #[test]

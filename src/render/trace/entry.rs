@@ -76,8 +76,10 @@ pub(super) struct TraceEntry<'a> {
     pub(super) bytes: Option<i64>,
     pub(super) times: usize,
     pub(super) pids: Vec<u32>,
-    /// The event whose time and stack are shown.
+    /// The event whose stack is shown.
     pub(super) shown_event: &'a TraceEvent,
+    /// The time that is shown; of a `cuInit` that from which lateness is measured.
+    pub(super) t_ns: u64,
     /// The way to it, from the user's first line.
     pub(super) chain: Vec<String>,
     /// Every event, with its index.
@@ -102,6 +104,7 @@ impl<'a> TraceEntry<'a> {
             times: 1,
             pids: vec![event.pid],
             shown_event: event,
+            t_ns: event.t_ns,
             chain: place::chain(event),
             events: vec![(index, event)],
             details: place::other_thread_line(event).into_iter().collect(),
@@ -109,6 +112,18 @@ impl<'a> TraceEntry<'a> {
             findings: Vec::new(),
             violations: Vec::new(),
         }
+    }
+
+    /// The time of one of its events, which of a `cuInit` is the same for all but late writes.
+    pub(super) fn event_time(&self, event: &TraceEvent) -> u64 {
+        if std::ptr::eq(event, self.shown_event)
+            || self.kind == EntryKind::Init
+                && self.times == 1
+                && !self.late.iter().any(|late| std::ptr::eq(late.write, event))
+        {
+            return self.t_ns;
+        }
+        event.t_ns
     }
 
     /// Returns `true` if it has a finding.

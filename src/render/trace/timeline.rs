@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fmt::Write as _;
 
-use super::entry::{EntryKind, TraceEntry};
+use super::entry::{EntryKind, TraceEntry, late_write};
 use super::place;
 use crate::block::Block;
 use crate::html::page::paragraph;
@@ -70,11 +70,8 @@ pub(super) fn draw_timeline(
     }
     draw_memory(&mut out, trace, (from, to), &axis);
     draw_lanes(&mut out, trace, entries, listed, &axis);
-    let end = place::since_start(trace, to);
-    let _ = writeln!(
-        out,
-        "<div class=\"axis\"><span>0 s</span><span>{end}</span></div>\n</div>"
-    );
+    axis.write_ticks(&mut out);
+    out.push_str("</div>\n");
     out
 }
 
@@ -190,6 +187,8 @@ struct Mark {
     has_finding: bool,
     /// An entry that the page has.
     link: Option<usize>,
+    /// The delay of a write that came too late, in words.
+    delay: Option<String>,
     title: String,
 }
 
@@ -227,8 +226,9 @@ fn draw_lanes(
         }
         let events = marked.entry(*pid).or_default();
         events.sort_unstable();
-        draw_lane(out, *pid, names.get(pid), events, axis);
         let marks = lane_marks(trace, entries, listed, events, near, axis);
+        let late = marks.iter().find(|mark| mark.delay.is_some());
+        draw_lane(out, *pid, names.get(pid), events, (axis, late));
         let mut after = marks.iter().skip(1);
         for mark in &marks {
             let next = after.next().map_or(100.0, |next| next.at);
@@ -257,7 +257,7 @@ fn draw_lane(
     pid: u32,
     process: Option<&(u64, String)>,
     events: &[MarkedEvent],
-    axis: &Axis,
+    (axis, late): (&Axis, Option<&Mark>),
 ) {
     let (began, name) = match process {
         Some((t, name)) => (100.0 * axis.axis_position(*t), name.as_str()),
@@ -267,15 +267,32 @@ fn draw_lane(
         Some((t, ..)) => 100.0 * axis.axis_position(*t),
         None => began,
     };
+    let track = if late.is_some() {
+        "track has-late"
+    } else {
+        "track"
+    };
     let _ = writeln!(
         out,
         "<div class=\"lane\"><div class=\"who\"><strong>pid {pid}</strong> <span class=\"dim\">{}, {}</span></div>\
-         <div class=\"track\">{}<span class=\"life\" style=\"left:{began:.2}%;width:{:.2}%\"></span>",
+         <div class=\"{track}\">{}<span class=\"life\" style=\"left:{began:.2}%;width:{:.2}%\"></span>",
         escape_html(&place::shorten_place(name)),
         counted(events.len() as u64, "event"),
         draw_cuts(axis),
         (last - began).max(0.0)
     );
+    if let Some(mark) = late {
+        let delay = mark.delay.as_deref().unwrap_or_default();
+        let (class, side, offset) = if mark.at < 50.0 {
+            ("", "left", mark.at)
+        } else {
+            (" left", "right", 100.0 - mark.at)
+        };
+        let _ = writeln!(
+            out,
+            "<span class=\"label late{class}\" style=\"{side}:{offset:.2}%\">variable set {delay} too late</span>"
+        );
+    }
 }
 
 /// An event that gets a mark: its time, the index of its entry, and its kind.
@@ -299,7 +316,7 @@ fn marked_events(entries: &[TraceEntry]) -> BTreeMap<u32, Vec<MarkedEvent>> {
                 entry.kind
             };
             let events = marked.entry(event.pid).or_default();
-            events.push((event.t_ns, place, kind));
+            events.push((entry.event_time(event), place, kind));
         }
     }
     marked
@@ -322,6 +339,9 @@ fn draw_mark(out: &mut String, mark: &Mark, after: f64) {
         out,
         "<{tag}{link} class=\"mark {colour}{told}\" style=\"left:{at:.2}%\" title=\"{title}\">{text}</{tag}>"
     );
+    if mark.delay.is_some() && mark.count == 1 {
+        return;
+    }
     let mut names: Vec<&str> = mark.kinds.iter().map(|kind| kind.name()).collect();
     if mark.count == 1 {
         names.extend(mark.gpu.as_deref());
@@ -356,6 +376,9 @@ fn lane_marks(
         };
         let at = 100.0 * axis.axis_position(*t);
         let link = listed.contains(place).then_some(*place);
+        let mut writes = entry.late.iter();
+        let late = writes.find(|late| *kind == EntryKind::Variable && late.write.t_ns == *t);
+        let delay = late.map(|late| units::format_duration(late.after_ns));
         match marks.last_mut() {
             Some(mark) if at - mark.at < near => {
                 mark.count += 1;
@@ -364,14 +387,10 @@ fn lane_marks(
                 }
                 mark.kinds.insert(*kind);
                 mark.link = mark.link.or(link);
+                mark.delay = mark.delay.take().or(delay);
             }
             _ => {
-                let is_late = *kind == EntryKind::Variable && entry.kind == EntryKind::Init;
-                let title = if is_late {
-                    "a write that came too late".to_owned()
-                } else {
-                    entry.title()
-                };
+                let title = late.map_or_else(|| entry.title(), late_write);
                 let title = format!("{}: {title}", place::since_start(trace, *t));
                 let (kinds, gpu) = (BTreeSet::from([*kind]), entry.gpu.clone());
                 marks.push(Mark {
@@ -381,6 +400,7 @@ fn lane_marks(
                     count: 1,
                     has_finding: entry.has_finding(),
                     link,
+                    delay,
                     title,
                 });
             }

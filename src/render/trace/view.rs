@@ -144,15 +144,9 @@ pub(super) fn render_html(seen: &TraceView) -> String {
     }
     blocks.extend(view.proofs.iter().map(proof::scenario_section));
     blocks.extend(counts(seen));
-    blocks.push(machine(seen));
-    let title = format!(
-        "cuda-pitfalls trace: {}: {}",
-        seen.totals.join(", "),
-        seen.trace.start.command.join(" ")
-    );
-    page::page_head(page::POLICY, &place::shorten_place(&title), STYLE)
-        + &html::write(&blocks)
-        + page::END
+    blocks.push(Block::Fold("Machine".to_owned(), vec![machine(seen)]));
+    let title = place::shorten_place(&view.title_words()) + " · cuda-pitfalls trace";
+    page::page_head(page::POLICY, &title, STYLE) + &html::write(&blocks) + page::END
 }
 
 fn banner_blocks(seen: &TraceView) -> Vec<Block> {
@@ -209,6 +203,25 @@ impl<'v, 'a> TraceForm<'v, 'a> {
         view
     }
 
+    /// Returns the first finding, or what else is said of all of the trace.
+    fn title_words(&self) -> String {
+        let seen = self.seen;
+        if let Some(violation) = seen.violations.first() {
+            let says = format!("forbidden: {}", place::shorten_place(&violation.says));
+            let event = violation
+                .event
+                .and_then(|index| seen.trace.events.get(index));
+            return match event.and_then(|event| seen.line_words(event)) {
+                Some(line) => format!("{line}: {says}"),
+                None => says,
+            };
+        }
+        match seen.found(Severity::Pitfall).next() {
+            Some(finding) => LineChange::new(seen, finding).sentence(),
+            None => seen.totals.first().cloned().unwrap_or_default(),
+        }
+    }
+
     /// Returns the head of a page: the command, and all changes to make.
     fn head_blocks(&self) -> Vec<Block> {
         let (seen, start) = (self.seen, &self.seen.trace.start);
@@ -233,10 +246,7 @@ impl<'v, 'a> TraceForm<'v, 'a> {
         // The badges have said the first ones.
         let rest = seen.totals.get(badges.len()..).unwrap_or_default();
         let totals = rest.join(" · ");
-        let mut blocks = vec![
-            Block::heading(1, "cuda-pitfalls trace"),
-            Block::Badges(badges),
-        ];
+        let mut blocks = vec![Block::heading(1, self.title_words()), Block::Badges(badges)];
         blocks.extend(banner_blocks(seen));
         let [at, folder, on, version] =
             [&start.started_at, &start.folder, &start.on, &start.version]
@@ -366,10 +376,17 @@ impl<'v, 'a> TraceForm<'v, 'a> {
         } else {
             body.push(says);
         }
+        let class = format!("card {}", finding.severity.name());
+        let id = format!("f{}", self.firsts.get(&alike_key(finding))?);
+        let title = format!("{}{}", change.sentence(), times_words(findings.len()));
+        if finding.severity == Severity::Note && self.room.is_page {
+            let blocks = vec![Block::Fold(title, body)];
+            return Some(Block::Section { class, id, blocks });
+        }
         Some(Block::Entry(Entry {
-            class: format!("card {}", finding.severity.name()),
-            id: format!("f{}", self.firsts.get(&alike_key(finding))?),
-            title: format!("{}{}", change.sentence(), times_words(findings.len())).into(),
+            class,
+            id,
+            title: title.into(),
             body,
             ..Entry::default()
         }))
@@ -393,8 +410,13 @@ impl<'v, 'a> TraceForm<'v, 'a> {
     /// Returns the location and time of an event, with a link to its entry.
     fn event_link(&self, index: usize) -> Option<Text> {
         let event = self.seen.trace.events.get(index)?;
-        let text = place::since_start(self.seen.trace, event.t_ns);
-        let when = match self.made.owners.get(&index) {
+        let owner = self.made.owners.get(&index);
+        let t_ns = match owner.and_then(|entry| self.made.all.get(*entry)) {
+            Some(entry) => entry.event_time(event),
+            None => event.t_ns,
+        };
+        let text = place::since_start(self.seen.trace, t_ns);
+        let when = match owner {
             Some(entry) if self.listed.contains_key(entry) => Span::Link {
                 text,
                 to: format!("#e{entry}"),
@@ -468,7 +490,7 @@ impl<'v, 'a> TraceForm<'v, 'a> {
     fn entry(&self, index: usize, entry: &TraceEntry, has_stack: bool) -> Block {
         let trace = self.seen.trace;
         let event = entry.shown_event;
-        let mut aside = place::since_start(trace, event.t_ns);
+        let mut aside = place::since_start(trace, entry.t_ns);
         if self.room.is_page || self.has_processes {
             aside.push_str(&format!(", {}", entry.process_words(trace)));
         }
@@ -682,8 +704,8 @@ fn machine(seen: &TraceView) -> Block {
 mod tests {
     use super::*;
     use cuda_pitfalls_core::text::lines::display_columns;
-    use cuda_pitfalls_trace::Memory;
     use cuda_pitfalls_trace::fixture::programs as fixture;
+    use cuda_pitfalls_trace::{EventKind, Memory};
 
     /// Returns the result of `tell` for a trace with synthetic findings and violations.
     fn told<T>(trace: &Trace, tell: impl Fn(&TraceView) -> T) -> T {
@@ -829,6 +851,50 @@ train.py:52: a context on a GPU that is not used
         );
         assert!(
             page.contains("`train.py:12 <module>` →\u{a0}`cli.py:88 setup`"),
+            "{page}"
+        );
+    }
+
+    #[test]
+    fn a_page_is_titled_by_its_finding_and_labels_the_late_write() {
+        let trace = fixture::trace();
+        let findings = fixture::findings(&trace);
+        let pitfalls = TraceView {
+            findings: &findings,
+            ..TraceView::bare(&trace)
+        };
+        let page = render_html(&pitfalls);
+        let title = "cli.py:88: CUDA_VISIBLE_DEVICES is set after it was read";
+        assert!(page.contains(&format!(">{title}</h1>")), "{page}");
+        assert!(page.contains(&format!("<title>{title} · ")), "{page}");
+        assert!(page.contains(">variable set 410 ms too late</span>"));
+        let forbidden = told(&trace, render_html);
+        assert!(forbidden.contains(">train.py:52: forbidden: a context on GPU 0</h1>"));
+        let quiet = render_html(&TraceView::bare(&fixture::quiet()));
+        assert!(quiet.contains(">no pitfall found</h1>"), "{quiet}");
+    }
+
+    #[test]
+    fn a_cuinit_has_one_time_on_a_page() {
+        let mut trace = fixture::trace();
+        let findings = fixture::findings(&trace);
+        let done = trace.events.iter_mut();
+        for event in done.filter(|event| matches!(event.what, EventKind::InitDone { .. })) {
+            event.t_ns += 100_000_000;
+        }
+        let with_note: Vec<Finding> = (0..trace.events.len())
+            .filter(|index| matches!(trace.events[*index].what, EventKind::InitDone { .. }))
+            .map(|index| Finding {
+                events: vec![index],
+                ..findings[0].clone()
+            })
+            .collect();
+        let page = render_html(&TraceView {
+            findings: &with_note,
+            ..TraceView::bare(&trace)
+        });
+        assert!(
+            !with_note.is_empty() && page.contains("\">0.84 s</a>"),
             "{page}"
         );
     }

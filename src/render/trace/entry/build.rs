@@ -311,6 +311,7 @@ fn limit_label(event: &TraceEvent, limit: i32, value: u64, after_launch: bool) -
 
 fn init_entry<'a>(trace: &'a Trace, index: usize, init: &Init<'a>) -> TraceEntry<'a> {
     let mut entry = TraceEntry::new(EntryKind::Init, init_label(init), index, init.first);
+    entry.t_ns = init.t_ns();
     entry.events.clear();
     for index in &init.events {
         let event = trace.events.get(*index);
