@@ -14,14 +14,14 @@ pub const RETURNED_TEXT: &str = "text";
 /// How many bytes of such a text are kept.
 pub const RETURNED_TEXT_BYTES: usize = 256;
 
-/// One call that a scenario can list.
+/// A call that a scenario can list.
 #[derive(Debug)]
 pub struct Call {
     /// The exact C symbol, which is also the key in a scenario file.
     pub name: &'static str,
     /// The library that exports it; [`CallLibrary::Harness`] for an action of this program.
     pub library: CallLibrary,
-    /// One sentence for help and documentation.
+    /// A sentence for help and documentation.
     pub summary: &'static str,
     /// The parameters in C order. The author writes some of them; the others have fixed values or are outputs.
     pub params: Vec<Param>,
@@ -47,7 +47,7 @@ pub enum Returns {
     Text,
 }
 
-/// One parameter of a call.
+/// A parameter of a call.
 #[derive(Debug)]
 pub struct Param {
     /// The key in a scenario file (inputs) or in an observation's `values` (outputs).

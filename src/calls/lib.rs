@@ -4,23 +4,22 @@
 //! cuDeviceGetName(out char *name: text 128, int length := 128, CUdevice device): Reads the name of a visible GPU.
 //! ```
 //!
-//! A line is a prototype with the C types of its header, words about the call, a colon, and one sentence for help.
-//! Lines such as `library libcuda` say to which library the following calls belong. A line that begins with `#` is a
-//! comment.
+//! Each line is a prototype with the C types of its header, words about the call, a colon, and one sentence for help.
+//! Lines such as `library libcuda` set the library of the following calls. A line that begins with `#` is a comment.
 //!
 //! **A parameter** is `C type` `name`. The name is the key in a scenario file or, for an output, in a report. These
-//! words may stand before the type:
+//! words may precede the type:
 //!
 //! | word | means |
 //! | --- | --- |
 //! | `out` | the callee writes to this address |
-//! | `zeroed` | the address of a struct of the caller's that is all zero |
+//! | `zeroed` | the address of a struct that the caller has zeroed |
 //! | `older` | only older versions have this parameter; it is passed to all of them |
 //! | `rest` | not a C parameter but the second word of the struct before it, and has no C type |
 //!
-//! After the name may follow, in this order: `: way`, if the C type does not determine how the parameter is passed;
+//! The name may be followed by, in this order: `: way`, if the C type does not determine how the parameter is passed;
 //! `= value`, the default if the author leaves it out; or `:= value`, a fixed value. `tables/types.txt` has the way of
-//! each C type. For an `out` parameter, it is the way of its whole type or, if that has none, of what it points to.
+//! each C type. For an `out` parameter, it is the way of its complete type or, if that is not listed, of the type that it points to.
 //! The ways:
 //!
 //! | way | an input | what the callee writes |
@@ -33,15 +32,15 @@
 //! | `handle TYPE` | a handle or pointer that an earlier step bound | a handle or pointer that `as` binds |
 //! | `word TYPE` | | a number, or the handle that `as` binds |
 //! | `block N TYPE` | `N` bytes that a step of any process bound, passed by value | `N` bytes that `as` binds |
-//! | `struct NAME` | the address of a struct of which the author gives one word | a struct of which fields are reported |
+//! | `struct NAME` | the address of a struct with one word from the author | a struct with fields that are reported |
 //! | a name of `tables/constants.txt` | an integer that has names in a C header | an `int` |
 //! | `dim3`, `location` | a struct passed by value | |
 //! | `ptx`, `fat binary TYPE`, `arguments` | a kernel file; a linked binary; a kernel's arguments | |
 //! | `actor`, `pid` | the name of a thread or process, as such or as its process ID | |
 //!
-//! **Between the parenthesis and the colon** stand, separated by commas: `since V` and `until V`, the CUDA versions
+//! **Between the parenthesis and the colon** are, separated by commas: `since V` and `until V`, the CUDA versions
 //! whose headers declare this prototype (from 11.4 on; a library may continue to export a function that its header no
-//! longer declares), and the effects of the call, see [`Effect`]. An indented line below a call, `until V (C types)`,
+//! longer declares), and the effects of the call (see [`Effect`]). An indented line below a call, `until V (C types)`,
 //! is the earlier prototype of the same name.
 //!
 //! A function that returns a text instead of a status has `const char *` before its name.

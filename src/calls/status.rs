@@ -1,7 +1,7 @@
 //! Status codes and their C names, from our own tables.
 //!
-//! Asking a library for a name is itself a call: libcudart's `cudaGetErrorName` runs `cuInit` if it comes first. The
-//! closed enums of the bindings are undefined behaviour for newer codes. So codes stay integers, and a code that no
+//! Querying a library for a name is itself a call: libcudart's `cudaGetErrorName` runs `cuInit` if it comes first. With
+//! the closed enums of the bindings, newer codes are undefined behavior. So codes stay integers, and a code that no
 //! table lists has no name.
 
 pub mod cuda;
@@ -43,7 +43,7 @@ pub fn has(library: CallLibrary, name: &str) -> bool {
     table(library).iter().any(|(_, known)| text(known) == name)
 }
 
-/// Whether a name is that of success, in any library.
+/// Returns `true` if a name means success, in any library.
 pub fn is_success(name: &str) -> bool {
     CallLibrary::ALL
         .into_iter()

@@ -28,7 +28,7 @@ pub struct PresetWord {
     pub value: u32,
 }
 
-/// One field of a struct that the function filled in.
+/// A struct field that the function filled in.
 #[derive(Debug)]
 pub struct StructField {
     /// The key in a report.
@@ -157,7 +157,7 @@ fn parse_structs(text: &'static str) -> Result<Structs, Wrong> {
     }
 }
 
-/// One line of a struct: `member at offset`, and its type or value.
+/// A line of a struct: `member at offset`, and its type or value.
 struct Member {
     name: &'static str,
     offset: usize,

@@ -15,7 +15,7 @@ use crate::owner::is_anothers;
 pub(crate) const MOST_BYTES: usize = 32 << 20;
 /// How many bytes of a line that is too large are skipped in search of its end.
 const MOST_PASSED_BYTES: u64 = 1 << 30;
-/// After this many consecutive lines that are no documents, the rest of a source is ignored.
+/// Number of consecutive lines without a document after which the rest of a source is ignored.
 pub const MOST_WRONG_LINES: usize = 1000;
 const DEEPEST: usize = 32;
 /// The suffixes of files in folders that may hold documents, before `.gz` and `.zst`.
@@ -287,7 +287,7 @@ fn line(reader: &mut dyn BufRead) -> io::Result<Option<ArchiveLine>> {
     }
 }
 
-/// Reads the rest of a document, of which `text` is the first line.
+/// Reads the rest of a document. `text` is its first line.
 fn rest(reader: &mut dyn BufRead, mut text: Vec<u8>) -> Result<Vec<u8>, Problem> {
     text.push(b'\n');
     let read = reader.take(MOST_BYTES as u64).read_to_end(&mut text);

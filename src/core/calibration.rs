@@ -4,8 +4,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The figures of one GPU, measured beside whichever processes were on it with three workers: one makes no CUDA
-/// call, one calls `cuInit` alone, and one makes a context and an allocation of known size.
+/// The figures of one GPU, measured with three workers while its co-tenants kept running. One worker makes no CUDA
+/// call, one calls only `cuInit`, and one creates a context and an allocation of known size.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Calibration {
     /// The GPU.
@@ -16,8 +16,8 @@ pub struct Calibration {
     /// NVML v2 `used` before these workers: what co-tenants held. Null in reports of version 1.0.
     #[serde(default)]
     pub baseline_bytes: Option<u64>,
-    /// The change that `cuInit` alone made: the driver-initialisation footprint, or 0 if a co-tenant had taken it
-    /// already. Null in reports of version 1.0.
+    /// Memory change caused by `cuInit` alone, in bytes: the driver-initialization footprint, or 0 if a co-tenant
+    /// already held it. Null in reports of version 1.0.
     #[serde(default)]
     pub init_bytes: Option<u64>,
     /// The largest change on this GPU while a worker made no CUDA call.
@@ -42,7 +42,8 @@ pub struct Calibration {
 }
 
 impl Calibration {
-    /// Whether NVML lists the worker by its PID; `None` if no worker made a context, because the GPU was disturbed before.
+    /// Returns `true` if NVML lists the worker by its PID. `None` if no worker created a context, because the GPU was
+    /// disturbed before.
     pub fn lists_pids(&self) -> Option<bool> {
         (self.pid_listed || self.context_bytes > 0).then_some(self.pid_listed)
     }

@@ -1,4 +1,4 @@
-//! The scenarios and kernels that come with the program, and choosing among them.
+//! The built-in scenarios and kernels, and the selection among them.
 
 pub mod essential;
 mod outline;
@@ -27,7 +27,7 @@ const MOST_SHOWN: usize = 100;
 /// More threads than this take longer to start than they save.
 const MOST_THREADS: usize = 4;
 
-/// A scenario file that comes with the program, unread.
+/// A built-in scenario file that is not yet parsed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Embedded {
     /// `<subject>/<what-happens>`.
@@ -49,7 +49,7 @@ pub struct Invalid {
     pub diagnostics: Vec<Diagnostic>,
 }
 
-/// A file that comes with the program: its SHA-256, and what it says once somebody asked.
+/// A built-in file: its SHA-256, and the scenario once it has been parsed.
 type Shipped = (String, OnceLock<Option<Scenario>>);
 
 fn shipped_file(name: &str, sha256: &str) -> Option<&'static Shipped> {
@@ -149,7 +149,7 @@ fn did_you_mean(nearest: &Option<String>) -> String {
     }
 }
 
-/// The scenario files that come with the program, sorted by name.
+/// Returns the built-in scenario files, sorted by name.
 pub fn embedded_files() -> impl Iterator<Item = Embedded> {
     let mut all: Vec<Embedded> = cuda_pitfalls_scenarios::questions()
         .map(|(name, source)| Embedded {
@@ -162,14 +162,14 @@ pub fn embedded_files() -> impl Iterator<Item = Embedded> {
     all.into_iter()
 }
 
-/// The PTX of a kernel file that comes with the program, by its name without `.ptx`.
+/// Returns the PTX of a built-in kernel file by its name without `.ptx`.
 pub fn kernel(name: &str) -> Option<&'static str> {
     cuda_pitfalls_scenarios::kernels()
         .find(|(known, _)| *known == name)
         .map(|(_, text)| text)
 }
 
-/// The names of the kernel files that come with the program, sorted.
+/// Returns the names of the built-in kernel files, sorted.
 pub fn kernel_names() -> Vec<&'static str> {
     let mut names: Vec<&str> = cuda_pitfalls_scenarios::kernels()
         .map(|(name, _)| name)
@@ -178,15 +178,15 @@ pub fn kernel_names() -> Vec<&'static str> {
     names
 }
 
-/// All scenarios that come with the program, or those that match the selectors; see [`Selection::new`].
+/// Returns all built-in scenarios, or those that match the selectors. See [`Selection::new`].
 ///
 /// # Errors
-/// As for [`Selection::new`].
+/// Returns the errors of [`Selection::new`].
 pub fn select_scenarios(selectors: &[String]) -> Result<Vec<Scenario>, SelectError> {
     Ok(Selection::new(selectors, &[], Unselected::All)?.scenarios)
 }
 
-/// The scenario of this full name that comes with the program.
+/// Returns the built-in scenario with this full name.
 pub fn built_in(name: &str) -> Option<Scenario> {
     let source = cuda_pitfalls_scenarios::question(name)?;
     scenario::load_scenario(
@@ -198,7 +198,7 @@ pub fn built_in(name: &str) -> Option<Scenario> {
     .ok()
 }
 
-/// Reads files that come with the program, on one thread per processor, up to [`MOST_THREADS`].
+/// Parses built-in files, on one thread per processor, up to [`MOST_THREADS`].
 fn load_embedded(files: &[Embedded]) -> Result<Vec<Scenario>, SelectError> {
     let kernels = kernel_names();
     let threads = std::thread::available_parallelism()

@@ -19,7 +19,7 @@ const SEND_NS: u64 = 5_000_000_000;
 /// A longer line, in bytes, is an invalid message.
 const LONGEST_LINE: usize = 4 << 20;
 
-/// One end of a socket pair.
+/// An end of a socket pair.
 #[derive(Debug)]
 pub struct Channel {
     stream: UnixStream,
@@ -130,10 +130,10 @@ impl Channel {
         }
     }
 
-    /// One document, if a whole one has arrived.
+    /// Returns the next document, or `None` if none has arrived completely.
     ///
     /// # Errors
-    /// The line is not a document of this type.
+    /// Returns an error if the line is not a document of this type.
     pub fn take<T: DeserializeOwned>(&mut self) -> Result<Option<T>, ChannelError> {
         let Some(end) = self.pending.iter().position(|byte| *byte == b'\n') else {
             return Ok(None);

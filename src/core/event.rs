@@ -191,7 +191,7 @@ pub struct Versions {
     pub runtime: Option<i32>,
     /// The loader's messages about missing libraries.
     pub missing: Vec<String>,
-    /// The mapped libraries of which it is unknown whether they are real or simulated.
+    /// The mapped libraries that could not be classified as real or simulated.
     #[serde(default)]
     pub unknown: Vec<String>,
 }
@@ -206,11 +206,11 @@ impl Versions {
         libcuda.map(|library| PathBuf::from(&library.path))
     }
 
-    /// Whether the libraries are those of the simulated machine. The loaded libraries decide, not the command line.
-    /// `nvml` is what the sampler says about its own library.
+    /// Returns `true` if the libraries are simulated. The loaded libraries decide, not the command line. `nvml` is the
+    /// sampler's result for its own library.
     ///
     /// # Errors
-    /// Some libraries are real and some simulated, or it is unknown which they are.
+    /// Returns an error if some libraries are real and some simulated, or if some could not be classified.
     pub fn is_simulated(&self, nvml: Option<bool>) -> Result<bool, LibraryError> {
         if let Some(path) = self.unknown.first() {
             return Err(LibraryError::Unknown(path.clone()));
@@ -266,11 +266,11 @@ pub enum Value {
     Text(String),
 }
 
-/// The state of a process as it sees itself. No call that could change the state is made: before `cuInit` only
-/// `cuDeviceGetCount`, which returns 3 and initialises nothing.
+/// The CUDA state of a process, queried from inside it. The probe makes no call that could change the state. Before
+/// `cuInit` it calls only `cuDeviceGetCount`, which returns 3 and initializes nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Probe {
-    /// The status of `cuDeviceGetCount`, which tells whether the driver is initialised.
+    /// The status of `cuDeviceGetCount`, which shows if the driver is initialized.
     pub status: Option<Status>,
     /// UUIDs of the visible GPUs in CUDA order; null if the driver did not say.
     pub visible: Option<Vec<String>>,

@@ -1,5 +1,5 @@
-//! What `doctor` finds: how CUDA and NVML start where it was asked, what is refused there, and what a running process
-//! holds. Facts alone; `answers` says what follows.
+//! The results of `doctor`: how CUDA and NVML start in its environment, what is denied there, and what a running
+//! process holds. This module has facts only; `answers` draws the conclusions.
 
 use std::collections::BTreeMap;
 
@@ -69,13 +69,13 @@ pub enum Started {
     Nvml,
 }
 
-/// One start of a library, in a fresh process.
+/// The start of a library in a fresh process.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Start")]
 pub struct LibraryStart {
     /// The library.
     pub library: Started,
-    /// What was otherwise than where `doctor` was asked; null for nothing.
+    /// The difference from the environment of `doctor`; null if there was no difference.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub changed: Option<StartChange>,
     /// What each call returned, up to the first that failed for all GPUs.
@@ -121,7 +121,7 @@ pub struct StartCall {
     pub call: String,
     /// Its status as a number.
     pub code: i64,
-    /// Its status by the C name; the number if it has none.
+    /// The C name of the status, or its number if no table lists it.
     pub status: String,
 }
 
@@ -176,7 +176,7 @@ pub enum StartChange {
     },
     /// The folder for MPS is an empty one.
     WithoutMps {
-        /// The folder that is looked at otherwise.
+        /// The directory that the start uses instead.
         folder: String,
     },
     /// `LD_LIBRARY_PATH` lacks a folder that has a libcuda.
@@ -191,7 +191,7 @@ pub enum StartChange {
         /// The limit as it is, in its own unit.
         was: u64,
     },
-    /// None of the variables is set that were left out one by one.
+    /// All the variables that were removed one by one are unset together.
     Bare,
 }
 
@@ -206,7 +206,7 @@ pub struct FileTry {
     pub mode: Option<u32>,
     /// Its owner and its group.
     pub owner: Option<(u32, u32)>,
-    /// Its device number, major and minor; null if it is no device.
+    /// The device number, major and minor; null if the file is not a device.
     pub device: Option<(u32, u32)>,
 }
 
@@ -280,7 +280,7 @@ pub enum ExaminerMessage {
     Call(CallTry),
     /// What a process holds.
     Process(Box<ProcessExamination>),
-    /// That is all.
+    /// The last event.
     Done {
         /// The libraries that are mapped.
         libraries: Vec<MappedLibrary>,
@@ -304,7 +304,7 @@ pub struct ProcessExamination {
     pub started_with: Option<BTreeMap<String, String>>,
     /// The same variables as they are in its C library now; null if its memory may not be read.
     pub now: Option<BTreeMap<String, String>>,
-    /// The libraries of CUDA that it has mapped; null if they may not be read.
+    /// The mapped CUDA libraries; null if they may not be read.
     pub libraries: Option<Vec<ProcessLibrary>>,
     /// How often it has each of NVIDIA's device files open; null if that may not be read.
     pub open_files: Option<BTreeMap<String, u64>>,

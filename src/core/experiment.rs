@@ -45,7 +45,7 @@ pub struct Timeouts {
     pub attempt_ms: u64,
 }
 
-/// One call with its arguments.
+/// A call with its arguments.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Step {
     /// The exact C name; one of [`cuda_pitfalls_calls`], or `py` for a Python line.

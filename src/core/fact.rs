@@ -61,7 +61,7 @@ pub struct FactSet {
     /// The GPU of the calling thread's current context, or `none`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub current: Option<String>,
-    /// Whether the driver is initialised in the process.
+    /// `true` if the driver is initialized in the process.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub initialised: Option<bool>,
     /// The class of the change in device memory, by GPU; `others` means every GPU that is not named.
@@ -103,7 +103,7 @@ pub static KINDS: [FactKind; 12] = [
     bytes::PROCESS_BYTES,
 ];
 
-/// One kind of fact about a step, with everything that the program knows about it.
+/// A kind of fact about a step, with everything that the program knows about it.
 pub struct FactKind {
     /// Its key in files.
     pub key: &'static str,
@@ -159,7 +159,7 @@ impl FactKind {
         KINDS.iter().find(|kind| kind.key == key)
     }
 
-    /// The kinds with a column of their own; whether the driver is initialised comes first.
+    /// Returns the kinds that have their own column. `initialised` comes first.
     pub fn kinds_with_column() -> Vec<&'static FactKind> {
         let mut columns: Vec<_> = KINDS
             .iter()

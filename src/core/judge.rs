@@ -1,8 +1,9 @@
-//! From observations and expectations to a verdict. Pure, so that a report can be judged again at any time.
+//! Derives a verdict from observations and expectations. The module is pure, so that a report can be judged again at
+//! any time.
 //!
-//! Three separate questions, in this order: does an attempt count ([`invalidations`]), does it show the effect
-//! ([`shows`]), and what follows from all attempts ([`judge_scenario`]). What an attempt showed never decides whether it
-//! counts.
+//! It answers three separate questions, in this order: whether an attempt counts ([`invalidations`]), whether it shows
+//! the effect ([`shows`]), and what follows from all attempts ([`judge_scenario`]). The result of an attempt never
+//! decides whether it counts.
 
 mod co_tenant;
 mod decide;
@@ -30,10 +31,10 @@ use crate::plan::Plan;
 use crate::report::{CaseReport, Report};
 use crate::verdict::{ChangedVerdict, ExpectationMet, Kind, Reason, Verdict};
 
-/// The verdict on one scenario, from its attempts.
+/// Returns the verdict on one scenario, from its attempts.
 ///
-/// Computes anew, and writes into `cases`, the reasons for which attempts do not count, the outcomes, and the outcome
-/// of each attempt. Recordings are not changed.
+/// Recomputes the reasons why attempts do not count, the outcomes, and the outcome of each attempt, and writes them
+/// into `cases`. Recordings are not changed.
 pub fn judge_scenario(
     plan: &Plan,
     cases: &mut [CaseReport],

@@ -42,7 +42,7 @@ pub struct Machine {
     /// The interpreter that runs Python lines; absent where none was needed or found.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub python: Option<Interpreter>,
-    /// Why libraries, NVML or an interpreter could not be asked, by closed word; empty on a working machine.
+    /// Why libraries, NVML or an interpreter could not be queried, as fixed words; empty on a working machine.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unavailable: Vec<Unavailable>,
 }
@@ -68,8 +68,8 @@ impl Machine {
         }
     }
 
-    /// The version of libcuda, by the name of its file, if it is not that of the driver: one of a compatibility
-    /// package. `None` too where the name has no version: WSL and Jetson call theirs libcuda.so.1.1.
+    /// Returns the version in the file name of libcuda, if it differs from the driver's version, as with a
+    /// compatibility package. `None` also if the name has no version: on WSL and Jetson the file is libcuda.so.1.1.
     pub fn other_libcuda(&self) -> Option<&str> {
         let driver = self.driver_version.as_deref()?;
         let path = self

@@ -1,64 +1,62 @@
 //! The grammar of `CUDA_VISIBLE_DEVICES` and `CUDA_DEVICE_ORDER`: which GPUs a process will see.
 //!
-//! [`parse`] predicts what `cuInit` makes of any two values on any list of GPUs. It is a model, taken from driver
+//! [`parse`] predicts the result of `cuInit` for any two values on any list of GPUs. It is a model, taken from driver
 //! 580.159.04 on 1, 2 and 4 H200; the scenarios that support it are named below. It also predicts cases that were not
 //! measured; the last list here names them.
 //!
 //! ```text
 //! mask    = entry { "," entry }                   read from the left, up to the first bad entry
 //! entry   = ordinal | uuid                        the first entry decides which; the others must be alike
-//! ordinal = { blank } [ "+" | "-" ] digit { digit } { any }
-//! uuid    = ( "GPU-" | "MIG-" ) ( beginning | whole { any } )
+//! ordinal = { space } [ "+" | "-" ] digit { digit } { any }
+//! uuid    = ( "GPU-" | "MIG-" ) ( beginning | complete { any } )
 //! beginning = hex digits, fewer than 32, with hyphens anywhere; those of exactly one GPU
-//! whole   = 32 hex digits, with hyphens anywhere
-//! blank   = " " | "\t" | "\n" | "\v" | "\f" | "\r"
-//! any     = any character but ","
+//! complete = 32 hex digits, with hyphens anywhere
+//! space   = " " | "\t" | "\n" | "\v" | "\f" | "\r"
+//! any     = any character except ","
 //! order   = "FASTEST_FIRST" | "PCI_BUS_ID"
 //! ```
 //!
-//! The answer, in the order in which it is decided:
+//! The rules, in the order in which they are applied:
 //!
-//! 1. An order that is set to anything else gives `CUDA_ERROR_INVALID_DEVICE`: other words, lower
-//!    case and the empty value alike (`visibility/order-misspelt`, `visibility/default-order`).
+//! 1. If the order is set to anything else, the result is `CUDA_ERROR_INVALID_DEVICE`. That includes other words, lower
+//!    case and the empty value (`visibility/order-misspelt`, `visibility/default-order`).
 //! 2. Without a mask all GPUs are visible (`visibility/empty-mask-hides-all`, its control).
-//! 3. The list ends, without an error, at the first entry that no such GPU: an index that is out of range or negative,
-//!    a word, an empty entry (`visibility/invalid-index-truncates`), an entry of the other kind, an unknown UUID
-//!    (`visibility/uuid-twice`), a MIG token where MIG is off (`visibility/mig-token-without-mig`).
-//! 4. A GPU that is named a second time before that end gives `CUDA_ERROR_INVALID_DEVICE`, however it
-//!    is written (`visibility/duplicate-index-hides-all`, `visibility/uuid-twice`,
-//!    `visibility/uuid-abbreviated`).
-//! 5. If nothing was named by then, `CUDA_ERROR_NO_DEVICE` (`visibility/empty-mask-hides-all`,
+//! 3. The list ends, without an error, at the first entry that is not a valid GPU: an index that is out of range or
+//!    negative, a word, an empty entry (`visibility/invalid-index-truncates`), an entry of the other kind, an unknown
+//!    UUID (`visibility/uuid-twice`), a MIG token with MIG disabled (`visibility/mig-token-without-mig`).
+//! 4. If a GPU is selected a second time before that end, the result is `CUDA_ERROR_INVALID_DEVICE`, however it is
+//!    written (`visibility/duplicate-index-hides-all`, `visibility/uuid-twice`, `visibility/uuid-abbreviated`).
+//! 5. If no GPU was selected by then, the result is `CUDA_ERROR_NO_DEVICE` (`visibility/empty-mask-hides-all`,
 //!    `visibility/first-invalid-hides-all`, `visibility/container-words-hide-all`).
 //!
-//! What surprises:
+//! Surprising results:
 //!
 //! - `1gpu,0cpu` is `1,0`, and so are `01,00`, `+1,-0` and `1,0,` (`visibility/numbers-are-read-loosely`).
-//! - `0x1` is 0, and `1;0` and `1:0` are 1 alone (`visibility/numbers-are-read-loosely`); so are a 1
-//!   and a 0 with a space or a newline between them (`visibility/numbers-on-lines`).
-//! - Numbers are read as by `strtoull`, and of the 64 bits the lower 32 count: `4294967296`,
-//!   `-4294967296` and `9223372036854775808` are 0, `-18446744073709551615` is 1. From 2^64 on, with
-//!   either sign, a number no such GPU (`visibility/number-too-large`, and the survey).
-//! - In `0,99,0` the list ends before the repeat, so one GPU is visible
-//!   (`visibility/duplicate-index-hides-all`).
+//! - `0x1` is 0, and `1;0` and `1:0` are only 1 (`visibility/numbers-are-read-loosely`); so are a 1 and a 0 with a space
+//!   or a newline between them (`visibility/numbers-on-lines`).
+//! - Numbers are parsed as by `strtoull`, and only the lower 32 of the 64 bits count: `4294967296`, `-4294967296` and
+//!   `9223372036854775808` are 0, `-18446744073709551615` is 1. From 2^64 on, with either sign, a number is not a valid
+//!   GPU (`visibility/number-too-large`, and the survey).
+//! - In `0,99,0` the list ends before the repeat, so one GPU is visible (`visibility/duplicate-index-hides-all`).
 //! - `all` hides every GPU, as any word does (`visibility/container-words-hide-all`).
 //! - Whitespace before a number is skipped; before a UUID it makes the entry invalid
 //!   (`visibility/numbers-are-read-loosely`, `visibility/blank-after-uuid-comma`).
-//! - After the 32nd digit of a UUID any characters may follow: `<uuid>x`, `<uuid>;<uuid>` and
-//!   `<uuid>/1/0` name the first GPU. After fewer digits nothing may follow, not even a space
-//!   (the survey).
-//! - Hyphens are ignored, wherever they are or are not (the survey). Upper-case digits are accepted; lower-case
-//!   `gpu-` and a missing `GPU-` are not (`visibility/uuid-abbreviated`, the survey).
-//! - One digit is enough if it fits one GPU; `GPU-` alone no such GPU, not even the only one
+//! - After the 32nd digit of a UUID any characters may follow: `<uuid>x`, `<uuid>;<uuid>` and `<uuid>/1/0` select the
+//!   first GPU. After fewer digits nothing may follow, not even a space (the survey).
+//! - Hyphens are ignored everywhere, and may be missing (the survey). Upper-case digits are accepted; lower-case `gpu-`
+//!   and a missing `GPU-` are not (`visibility/uuid-abbreviated`, the survey).
+//! - One digit is enough if it fits one GPU; `GPU-` alone is not a valid GPU, even if there is only one
 //!   (`visibility/uuid-prefix-alone`).
-//! - `MIG-` with the digits of a GPU's own UUID, or the first of them, names that GPU where MIG is off,
-//!   beside others too; `MIG-GPU-…/1/0` no such GPU (the survey, `visibility/mig-token-without-mig`).
+//! - `MIG-` with the digits of a GPU's own UUID, or the first of them, selects that GPU if MIG is disabled, also in a
+//!   list with others; `MIG-GPU-…/1/0` is not a valid GPU (the survey, `visibility/mig-token-without-mig`).
 //!
-//! What is **not known**; the prediction is the likeliest or simplest rule:
+//! **Unknown** cases, with the likeliest or simplest rule as the prediction:
 //!
-//! - A UUID whose digits fit several GPUs: no two GPUs at hand had the same first digits. Predicted: it no such GPU.
-//! - A limit on the length of the value or of the list: there is none up to 2074 bytes and 64 entries.
-//! - MIG tokens where MIG is on. [`parse`] knows no instances; [`read_divided`] follows the documentation.
-//! - GPUs of different speed, which were never at hand: [`parse`] takes them in CUDA's order, which the caller has to
+//! - A UUID whose digits fit several GPUs: no two GPUs at hand had the same first digits. Predicted: it is not a valid
+//!   GPU.
+//! - A limit on the length of the value or of the list: none was found up to 2074 bytes and 64 entries.
+//! - MIG tokens with MIG enabled. [`parse`] does not handle instances; [`read_divided`] follows the documentation.
+//! - GPUs of different speed, which were never at hand: [`parse`] expects them in CUDA's order, which the caller has to
 //!   know.
 //!
 //! "The survey" is `reports/survey-mask-*`, with the page `docs/surveys/mask.md`.
@@ -84,10 +82,10 @@ pub enum InitStatus {
     /// 0: at least one GPU is visible.
     #[serde(rename = "CUDA_SUCCESS")]
     Success,
-    /// 100: the mask shows no GPU, or there is none.
+    /// 100: the mask shows no GPU, or the machine has none.
     #[serde(rename = "CUDA_ERROR_NO_DEVICE")]
     NoDevice,
-    /// 101: the mask names a GPU twice, or `CUDA_DEVICE_ORDER` has an unknown value.
+    /// 101: the mask lists a GPU twice, or `CUDA_DEVICE_ORDER` has an unknown value.
     #[serde(rename = "CUDA_ERROR_INVALID_DEVICE")]
     InvalidDevice,
 }
@@ -140,7 +138,7 @@ impl Parsed {
     }
 }
 
-/// What a mask shows, and what became of each of its entries.
+/// The visible GPUs of a mask, and the result for each of its entries.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[schemars(rename = "Reading")]
 pub struct MaskReading {
@@ -152,11 +150,11 @@ pub struct MaskReading {
     pub bad_order: bool,
 }
 
-/// What stands between two commas of a mask.
+/// The text between two commas of a mask.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[schemars(rename = "Entry")]
 pub struct MaskEntry {
-    /// As it is written.
+    /// The text as written.
     pub text: String,
     /// What became of it.
     #[serde(flatten)]
@@ -169,7 +167,7 @@ impl MaskEntry {
         digits_of(&self.text).is_some()
     }
 
-    /// What stands behind the number or the whole UUID: the driver does not read it.
+    /// Returns the text behind the number or the complete UUID, which the driver ignores.
     pub fn ignored_text(&self) -> Option<&str> {
         let rest = match digits_of(&self.text) {
             Some(digits) => {
@@ -188,7 +186,8 @@ impl MaskEntry {
         Some(rest.trim_matches(BLANKS)).filter(|rest| !rest.is_empty())
     }
 
-    /// What it did, on a machine with this many GPUs; 0 for a machine of which the number is not known.
+    /// Returns the effect of the entry as text, on a machine with this many GPUs. Pass 0 if the number of GPUs is
+    /// unknown.
     pub fn words(&self, gpus: usize) -> String {
         let why = match self.fate {
             Fate::Names { gpu } => {
@@ -228,31 +227,31 @@ impl MaskEntry {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(tag = "fate", rename_all = "snake_case")]
 pub enum Fate {
-    /// It names this GPU, an index into the list that was given.
+    /// The entry selects this GPU, an index into the list that was passed.
     Names {
         /// The index.
         gpu: usize,
     },
-    /// It names a MIG instance, which CUDA shows alone. Read in NVIDIA's documentation, and not measured.
+    /// The entry selects a MIG instance, and CUDA shows only this one. Taken from NVIDIA's documentation; not measured.
     Instance {
         /// The index of its GPU.
         gpu: usize,
         /// Its place among the instances of the GPU, from 0.
         instance: usize,
     },
-    /// It stands behind a MIG instance, or behind a GPU that is divided. Read, and not measured.
+    /// The entry follows a MIG instance or a GPU that is divided. Taken from NVIDIA's documentation; not measured.
     BesideAnInstance,
-    /// It names a GPU that was named before: `cuInit` fails.
+    /// The entry selects a GPU that an earlier entry selected: `cuInit` fails.
     Repeats {
         /// The index.
         gpu: usize,
     },
-    /// Not a GPU: the list ends before it.
+    /// Not a GPU: the list ends before this entry.
     Ends {
         /// Why.
         why: EntryEnd,
     },
-    /// It stands behind the end of the list, or behind a repeat.
+    /// The entry follows the end of the list, or a repeated GPU.
     Unread,
 }
 
@@ -261,15 +260,16 @@ pub enum Fate {
 #[schemars(rename = "Ending")]
 #[serde(rename_all = "snake_case")]
 pub enum EntryEnd {
-    /// Nothing stands there.
+    /// The entry is empty.
     Empty,
-    /// It does not begin with a number, in a list that began with one, or with neither a number nor a UUID.
+    /// The entry does not begin with a number although the list began with one, or it begins with neither a number nor
+    /// a UUID.
     NoNumber,
     /// No GPU has this number; a negative one is a large one.
     OutOfRange,
-    /// It does not begin with `GPU-` or `MIG-`, in a list that began with a UUID.
+    /// The entry does not begin with `GPU-` or `MIG-`, in a list that began with a UUID.
     NoUuid,
-    /// Something that is no hexadecimal digit follows fewer than 32 of them.
+    /// A character other than a hexadecimal digit follows fewer than 32 of them.
     NoDigits,
     /// No GPU has this UUID, or one that begins so.
     UnknownUuid,
@@ -286,7 +286,7 @@ pub fn parse(mask: Option<&str>, order: Option<&str>, gpus: &[String]) -> Parsed
     read(mask, order, gpus).parsed
 }
 
-/// Like [`parse`], with what became of each entry.
+/// Evaluates a mask like [`parse`], and returns the result for each entry too.
 pub fn read(mask: Option<&str>, order: Option<&str>, gpus: &[String]) -> MaskReading {
     let mut entries: Vec<MaskEntry> = Vec::new();
     if !matches!(order, None | Some("FASTEST_FIRST" | "PCI_BUS_ID")) {
@@ -344,12 +344,13 @@ pub fn read(mask: Option<&str>, order: Option<&str>, gpus: &[String]) -> MaskRea
     }
 }
 
-/// Like [`read`], where GPUs are divided by MIG; `instances` has those of each GPU, by what follows `MIG-`. A GPU that is
-/// not divided has none.
+/// Evaluates a mask like [`read`], on GPUs that MIG may divide. `instances` has the instances of each GPU, by the text
+/// that follows `MIG-`; it is empty for a GPU that is not divided.
 ///
-/// The rule is that of NVIDIA's documentation (the MIG user guide and the environment variables of the CUDA programming
-/// guide, read on 2026-11-28), and was not measured: `MIG-<UUID>` or `MIG-<GPU-UUID>/<GPU instance>/<compute instance>`
-/// names an instance, a number or a UUID of a divided GPU its first one, and a process sees one instance alone.
+/// The rule was not measured. It comes from NVIDIA's documentation (the MIG user guide and the environment variables of
+/// the CUDA programming guide, read on 2026-11-28). `MIG-<UUID>` or `MIG-<GPU-UUID>/<GPU instance>/<compute instance>`
+/// selects an instance. The number or UUID of a divided GPU selects its first instance. A process sees only one
+/// instance.
 pub fn read_divided(
     mask: Option<&str>,
     order: Option<&str>,
@@ -434,7 +435,8 @@ const WHOLE: usize = 32;
 /// The whitespace of C's `isspace`.
 const BLANKS: [char; 6] = [' ', '\t', '\n', '\u{b}', '\u{c}', '\r'];
 
-/// The index of the GPU that an entry names by a decimal number: `strtoull`, of whose 64 bits the lower 32 count.
+/// Returns the index of the GPU that an entry selects by a decimal number. The number is parsed as by `strtoull`; only
+/// the lower 32 of its 64 bits count.
 fn by_ordinal(entry: &str, gpus: &[String]) -> Result<usize, EntryEnd> {
     let number = entry.trim_start_matches(BLANKS);
     let unsigned = number.strip_prefix(['+', '-']).unwrap_or(number);

@@ -8,14 +8,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::event::{Status, Value};
 
-/// An upper limit of what `cuInit` takes on any GPU that was measured. On an H200 it is 3.25 MiB, charged to the first
-/// client and given back with the last.
+/// Upper limit of the memory that `cuInit` allocates on any GPU that was measured. On an H200 it is 3.25 MiB. NVML
+/// reports it for the first client, and it is freed with the last one.
 pub const MOST_INIT_BYTES: u64 = 8 << 20;
 
 /// What one attempt showed.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Observation {
-    /// One entry per step that the attempt reached.
+    /// The steps that the attempt reached, one entry each.
     pub steps: Vec<StepObservation>,
     /// How it ended: `0`, `exit 3`, `SIGSEGV`, `deadline`.
     pub end: String,
@@ -45,7 +45,7 @@ pub struct StepObservation {
     pub shared: Option<Shared>,
     /// How long the call took.
     pub elapsed_ns: u64,
-    /// Whether the driver was initialised in the process; null if it was not asked.
+    /// `true` if the driver was initialized in the process; null if it was not queried.
     pub initialised: Option<bool>,
     /// The GPUs that the process saw, in CUDA order; null if the driver did not say.
     pub visible: Option<Vec<String>>,
@@ -58,13 +58,14 @@ pub struct StepObservation {
 }
 
 impl StepObservation {
-    /// Whether the driver is not initialised. Such a process has no contexts, although they cannot be queried.
+    /// Returns `true` if the driver is not initialized. Such a process has no contexts, although they cannot be
+    /// queried.
     pub(crate) fn is_idle(&self) -> bool {
         self.initialised == Some(false)
     }
 }
 
-/// One GPU's memory after a step, compared with the baseline of the attempt.
+/// The memory of one GPU after a step, compared with the baseline of the attempt.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct MemoryObservation {
     /// The class of `used_bytes`; null if it could not be read.
@@ -103,11 +104,11 @@ pub enum Shared {
 pub enum Hidden {
     /// This GPU had no sound calibration when the attempt was made, so its memory is not judged.
     Uncalibrated,
-    /// A co-tenant had already taken the driver-initialisation footprint, so `cuInit` adds nothing. Up to
-    /// [`MOST_INIT_BYTES`] that the worker would take on an idle GPU are not visible.
+    /// A co-tenant already held the driver-initialization footprint, so `cuInit` adds nothing. Up to
+    /// [`MOST_INIT_BYTES`] that the worker would allocate on an idle GPU are not visible.
     Prepaid,
-    /// Attempts of one case differ by a driver-initialisation footprint. A co-tenant that no list shows may have taken
-    /// it or given it back: up to [`MOST_INIT_BYTES`] in either direction.
+    /// Attempts of one case differ by a driver-initialization footprint. A co-tenant that is in no list may have
+    /// allocated or freed it: up to [`MOST_INIT_BYTES`] in either direction.
     Wavering,
 }
 

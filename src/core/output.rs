@@ -17,12 +17,15 @@ pub const EVERYBODY: u32 = 0o644;
 /// The mode of what may hold a private trace.
 pub const OWNER: u32 = 0o600;
 
-/// Writes a file. What it is decides, however its path is spelled: an ordinary file is replaced at once, so that nobody
-/// reads half of it, a device or a pipe is written to, and a link is refused, because somebody else may have put it there
-/// to have another file written. `/dev/stdout` and its like lead to what the caller opened, and are written to.
+/// Writes a file. The type of the file decides, however its path is spelled:
+///
+/// - An ordinary file is replaced atomically, so that nobody reads half of it.
+/// - A device or a pipe is written to.
+/// - A link is rejected, because another user may have put it there to have a different file overwritten. `/dev/stdout`
+///   and similar links lead to a file that the caller opened; they are written to.
 ///
 /// # Errors
-/// The path is a link or a folder, nobody reads the pipe, or the system refused.
+/// Returns an error if the path is a link or a directory, if nobody reads the pipe, or if a system call fails.
 pub fn replace(
     path: &Path,
     mode: u32,
@@ -62,10 +65,10 @@ pub fn replace(
     }
 }
 
-/// Nothing where [`replace`] would write, as far as that can be known before there is anything to write.
+/// Checks that [`replace`] could write to this path, as far as that can be known before there is anything to write.
 ///
 /// # Errors
-/// The path is a link or a folder.
+/// Returns an error if the path is a link or a directory.
 pub fn check(path: &Path) -> io::Result<()> {
     match path.symlink_metadata() {
         Ok(data) if data.is_symlink() && !is_descriptor_of_ours(path) => Err(refused(LINK)),
@@ -74,10 +77,10 @@ pub fn check(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Nothing where the folder is one in which [`replace`] can make the file that it needs.
+/// Checks that [`replace`] can create the file that it needs in this directory.
 ///
 /// # Errors
-/// The folder is not there, or this user may not write in it.
+/// Returns an error if the directory does not exist, or if this user may not write to it.
 pub fn check_folder(path: &Path) -> io::Result<()> {
     match path.symlink_metadata() {
         // Into a device or a pipe it is written as it is.
@@ -143,7 +146,7 @@ fn is_replaceable(path: &Path) -> bool {
     )
 }
 
-/// Whether a path is that of an open descriptor of this process, as `/dev/stdout` and `/dev/fd/63` are.
+/// Returns `true` if the path is an open descriptor of this process, such as `/dev/stdout` or `/dev/fd/63`.
 fn is_descriptor_of_ours(path: &Path) -> bool {
     let Ok(ours) = canonicalize("/proc/self/fd") else {
         return false;
@@ -158,7 +161,7 @@ fn is_descriptor_of_ours(path: &Path) -> bool {
     folders.any(|folder| canonicalize(folder).is_ok_and(|folder| folder == ours))
 }
 
-/// What is to be at a path, in a file beside it, flushed.
+/// Writes the new content of a path to a file in the same directory, and flushes it.
 fn beside(
     path: &Path,
     mode: u32,
@@ -175,7 +178,7 @@ fn beside(
     Ok(file)
 }
 
-/// What the system said, without the random name that it was said of.
+/// Returns the error without the random name of the temporary file.
 fn without_name(error: io::Error) -> io::Error {
     let said = error.to_string();
     io::Error::new(

@@ -25,7 +25,7 @@ use crate::experiment::{Experiment, Program, Scalar, Step, Timeouts};
 use crate::fact::gpu_name;
 use crate::scenario::{Check, Expectation, Hazard, Needs, Python};
 
-/// One instance of a scenario, with every choice made.
+/// An instance of a scenario, with every choice made.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Plan {
     /// Attempts of each case.
@@ -42,7 +42,7 @@ pub struct Plan {
     pub gpus: Vec<String>,
     /// How many GPUs of `gpus` the question is about; the others are watched too.
     pub used_gpus: usize,
-    /// The needs of the scenario, all of which the machine meets.
+    /// The needs of the scenario. The machine meets them all.
     pub needs: Needs,
     /// The hazards of the scenario for other users of the machine.
     pub hazards: Vec<Hazard>,
@@ -58,7 +58,7 @@ pub struct Plan {
     pub cases: Vec<CasePlan>,
 }
 
-/// One case, with every choice made.
+/// A case, with every choice made.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CasePlan {
     /// `trap`, `control`, …

@@ -18,7 +18,8 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number from 0 to `end - 1`; 0 if `end` is 0. The lowest numbers are slightly more likely, which does no harm.
+    /// Returns a number from 0 to `end - 1`, or 0 if `end` is 0. The lowest numbers are slightly more likely, which
+    /// does not matter here.
     pub fn below(&mut self, end: usize) -> usize {
         let drawn = self.next();
         u64::try_from(end)

@@ -60,7 +60,8 @@ pub struct StepSystemCalls {
     /// The paths that they named, as [`crate::refusal::normalize_path`] writes them.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub paths: BTreeMap<String, PathUse>,
-    /// What got an error because a step refuses it, as `openat /dev/nvidia0: EPERM`, and how often.
+    /// System calls and files that failed because a step denies them, such as `openat /dev/nvidia0: EPERM`, with the
+    /// number of times.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub refused: BTreeMap<String, u64>,
     /// What got an error because it would have changed the machine.

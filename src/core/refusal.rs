@@ -1,5 +1,5 @@
-//! What the filter of a `seccomp` step refuses: a file, a system call, or nothing. Pure: [`crate::refusal`] decides,
-//! and whoever holds the filter answers.
+//! Rules of the filter of a `seccomp` step: a denied file, a denied system call, or nothing. The module is pure:
+//! [`crate::refusal`] decides, and the owner of the filter answers.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,7 +9,7 @@ use syscalls::Sysno;
 
 /// The name of the step that refuses.
 pub const STEP: &str = "seccomp";
-/// Its argument that names what is refused.
+/// The argument of the step that selects what the filter denies.
 pub const WHAT: &str = "refuse";
 /// Its argument that names the error.
 pub const ERROR: &str = "with";
@@ -26,14 +26,14 @@ const ENOENT: i32 = 2;
 /// `EACCES`, as an ordinary user gets it.
 const EACCES: i32 = 13;
 
-/// What is refused.
+/// A file or system call that a filter denies.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refused {
     /// Nothing: the filter is there, and answers nothing. The control of every refusal.
     Nothing,
     /// Every file whose path matches, as the program writes it; `*` stands for a part of one name.
     File(Pattern),
-    /// A system call, whoever makes it.
+    /// A system call, made by any process.
     Call(Sysno),
 }
 
@@ -47,10 +47,10 @@ impl fmt::Display for Refused {
     }
 }
 
-/// Why a text names nothing that can be refused.
+/// The reason why a filter cannot deny what a text describes.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotRefusable {
-    /// It is no name of a system call of this architecture.
+    /// Not the name of a system call of this architecture.
     #[error("`{0}` is neither the path of a file, nor a system call, nor `nothing`")]
     Unknown(String),
     /// Its wildcards are wrong.
@@ -76,20 +76,20 @@ impl FromStr for Refused {
     }
 }
 
-/// One rule of a filter.
+/// A rule of a filter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// What is refused.
+    /// The file or system call that the rule denies.
     pub refused: Refused,
     /// The error that the program gets, as a positive number.
     pub errno: i32,
 }
 
 impl Refusal {
-    /// Whether a system call gets the error. `files` are those that it names.
+    /// Returns `true` if a system call gets the error. `files` are the files that it accesses.
     ///
-    /// A forbidden file can still be seen, so only the calls that open or run it fail. One that is missing (`ENOENT`)
-    /// cannot be looked at either.
+    /// A forbidden file can still be seen, so only the calls that open or run it fail. With `ENOENT` the file is
+    /// missing, so every other access to it fails too.
     pub fn refuses(&self, call: Sysno, files: &[NamedFile]) -> bool {
         match &self.refused {
             Refused::Nothing => false,
@@ -116,20 +116,20 @@ impl Refusal {
 /// What a filter does with a system call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FilterAnswer {
-    /// It is made.
+    /// The system call is made.
     Pass,
-    /// It gets this error, because a rule says so.
+    /// The system call gets this error, because a rule denies it.
     Refuse(i32),
-    /// It gets this error, because it would change the machine.
+    /// The system call gets this error, because it would change the machine.
     Protect(i32),
-    /// It gets this error, because the file is one of the simulated machine, and there.
+    /// The system call gets this error, because the file belongs to the simulated machine and exists there.
     Simulated(i32),
 }
 
-/// The answer to a system call: that of the first rule that matches.
+/// Returns the answer to a system call: the answer of the first rule that matches.
 ///
-/// Nothing may change the machine while something is refused to a program: as root, libcuda and nvidia-modprobe remove,
-/// make and change device files. The calls that would do so get `EACCES`, as they do for an ordinary user.
+/// Nothing may change the machine while a filter denies something to a program. As root, libcuda and nvidia-modprobe
+/// remove, create and change device files. The calls that would do so get `EACCES`, as they do for an ordinary user.
 pub fn answer(rules: &[Refusal], call: Sysno, files: &[NamedFile]) -> FilterAnswer {
     match rules.iter().find(|rule| rule.refuses(call, files)) {
         Some(rule) => FilterAnswer::Refuse(rule.errno),

@@ -57,7 +57,7 @@ pub struct Report {
     pub run: Run,
     /// The host.
     pub machine: Machine,
-    /// One per scenario instance and libcudart, in the order they ran.
+    /// The results by scenario instance and libcudart, in the order they ran.
     pub scenarios: Vec<ScenarioReport>,
     /// Whether the run finished. Without it, a report is partial and never a success.
     pub complete: bool,
@@ -120,7 +120,7 @@ pub struct Run {
     /// The requirements of `--require`, compared with what there was.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub require: Vec<Requirement>,
-    /// Why skipped scenarios are no failure, as given by `--allow-skip`.
+    /// Why skipped scenarios do not count as failures, as given by `--allow-skip`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allow_skip: Option<String>,
     /// The instance whose unexpected verdict ended the run early, by `--fail-fast`.
@@ -133,14 +133,14 @@ pub struct Run {
     pub on: String,
     /// The seed of the order of attempts, with which `nonce` is mixed.
     pub seed: u64,
-    /// The text of `--nonce`, by which whoever asked for the report knows that it was made for them.
+    /// The text of `--nonce`. It lets the requester verify that the report was made for them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nonce: Option<String>,
     /// Hazards that were allowed.
     pub allowed: Vec<String>,
     /// The signal that ended the run early.
     pub interrupted: Option<String>,
-    /// The exit code and its name; null while the run goes on.
+    /// The exit code and its name; null while the run is in progress.
     pub exit: Option<ExitCode>,
     /// The calibration of each GPU before the first scenario, and later ones.
     pub calibration: Vec<Calibrated>,
@@ -190,7 +190,7 @@ pub struct ExitCode {
     pub name: String,
 }
 
-/// One instance of a scenario on one libcudart.
+/// An instance of a scenario, run with one libcudart.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ScenarioReport {
     /// The instance's name.
@@ -199,7 +199,7 @@ pub struct ScenarioReport {
     pub scenario: String,
     /// The question.
     pub question: String,
-    /// The order or call that works; empty if there is none.
+    /// The order or call that works; empty if no workaround is known.
     pub workaround: String,
     /// Words to select by.
     pub tags: Vec<String>,
@@ -254,12 +254,12 @@ impl CaseReport {
     }
 }
 
-/// One distinct outcome and how often it was seen.
+/// A distinct outcome, and how often it was observed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Outcome {
     /// The number of valid attempts with this outcome.
     pub count: u32,
-    /// What was seen. Figures that vary are those of the first such attempt.
+    /// The observation. Figures that vary come from the first attempt with this outcome.
     pub observation: Observation,
 }
 
@@ -270,7 +270,7 @@ impl Outcome {
     }
 }
 
-/// One run of one case in one fresh process: what happened, and what the judge made of it.
+/// A run of one case in a fresh process: the recording, and the judgment on it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Attempt {
     /// Its index in the order of all attempts of this scenario.

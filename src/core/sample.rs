@@ -24,7 +24,7 @@ pub enum SamplerCommand {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum SamplerEvent {
-    /// NVML is initialised.
+    /// NVML is initialized.
     Ready(Box<Inventory>),
     /// NVML cannot be used.
     Unavailable {
@@ -56,7 +56,7 @@ pub struct Inventory {
     pub init_ns: u64,
 }
 
-/// One physical GPU.
+/// A physical GPU.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Gpu {
     /// The UUID, by which reports identify the GPU.
@@ -78,14 +78,14 @@ pub struct Gpu {
     pub device_minor: Option<u32>,
     /// Whether the driver stays loaded without clients.
     pub persistence: Option<bool>,
-    /// Whether MIG is on; null where the GPU has none.
+    /// `true` if MIG is enabled; null if the GPU does not support MIG.
     pub mig: Option<bool>,
     /// Facts that could not be read, with the names of the errors.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub unread: BTreeMap<String, String>,
 }
 
-/// One reading of every GPU.
+/// A reading of every GPU.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Snapshot {
     /// When reading began.
@@ -96,7 +96,7 @@ pub struct Snapshot {
     pub gpus: Vec<Reading>,
 }
 
-/// One reading of one GPU. A value that could not be read is null, and `errors` has the error's name.
+/// A reading of one GPU. A value that could not be read is null, and `errors` has the name of the error.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Reading {
     /// NVML v2 `used`: without the driver's reserve.
@@ -150,7 +150,7 @@ pub struct Polling {
 /// the numbers).
 pub const REST_US: u64 = 2_000;
 
-/// Smaller changes are not stored: while a context is made, NVML shows dozens of steps of 64 KiB.
+/// Changes smaller than this are not stored: during the creation of a context, NVML shows dozens of steps of 64 KiB.
 pub const STEP_BYTES: u64 = 2 << 20;
 
 /// An NVML call that takes longer than this is reported as a stall.

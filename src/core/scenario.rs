@@ -33,7 +33,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// One file: one question.
+/// A scenario file, which answers one question.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Scenario {
     /// `<subject>/<what-happens>`, from the file's path.
@@ -46,13 +46,13 @@ pub struct Scenario {
     pub belief: String,
     /// The measured answer, in a sentence or two; empty until it was measured.
     pub answer: String,
-    /// The order or call that works; empty if there is none.
+    /// The order or call that works; empty if no workaround is known.
     pub workaround: String,
     /// Why there can be no control; empty if there is one.
     pub no_control: String,
-    /// The scenario that asks the same question with CUDA calls alone, if there is one.
+    /// The scenario for the same question that uses only CUDA calls, if it exists.
     pub twin: Option<String>,
-    /// Words to select by, including catalogue numbers.
+    /// Words to select by, including catalog numbers.
     pub tags: Vec<String>,
     /// The symptoms that people see, by id of [`symptom`].
     pub symptoms: Vec<String>,
@@ -62,7 +62,7 @@ pub struct Scenario {
     pub sources: Vec<String>,
     /// What the machine must have.
     pub needs: Needs,
-    /// Hazards for other users of the machine. A run refuses them unless they are allowed by name.
+    /// Hazards for other users of the machine. A run skips the scenario unless they are allowed by name.
     pub hazards: Vec<Hazard>,
     /// Attempts of each case, unless the command line says otherwise.
     pub repeat: u32,
@@ -74,7 +74,7 @@ pub struct Scenario {
     pub nondeterministic: bool,
     /// Parameter names and values, in file order; usually empty.
     pub parameters: Vec<(String, Vec<Scalar>)>,
-    /// One instance per combination of parameter values; exactly one without parameters.
+    /// The instances, one per combination of parameter values; exactly one without parameters.
     pub instances: Vec<Instance>,
     /// SHA-256 of the file's bytes, in hex.
     pub sha256: String,
@@ -105,7 +105,7 @@ pub struct Instance {
     pub expect: Vec<Expectation>,
 }
 
-/// One ordered list of steps.
+/// An ordered list of steps.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Case {
     /// `trap`, `control`, or another name.
@@ -198,8 +198,7 @@ pub enum Hazard {
     Settings,
     /// Starts an MPS daemon, with folders of its own.
     Mps,
-    /// Runs Python lines that did not come with the program. Files do not list it: it follows from the path of the
-    /// file.
+    /// Runs Python lines that are not built in. Files do not list this hazard: it follows from the path of the file.
     Code,
 }
 
@@ -316,7 +315,7 @@ impl When {
         *self == When::default()
     }
 
-    /// Whether an instance has no parameter with another value than those that are asked for.
+    /// Returns `true` if no parameter of the instance has a value other than the selected ones.
     pub fn may_hold_for(&self, instance: &Instance) -> bool {
         let mut parameters = self.parameters.iter();
         parameters.all(|(name, values)| {

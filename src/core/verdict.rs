@@ -1,4 +1,4 @@
-//! Verdicts, and the reasons why there is none or why an attempt does not count.
+//! Verdicts, the reasons for a missing verdict, and the reasons why an attempt does not count.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -75,12 +75,12 @@ impl Verdict {
 pub enum Kind {
     /// Every trap shows the effect and no control does.
     Reproduced,
-    /// Nothing shows the effect, although the instrument would have seen it.
+    /// No attempt shows the effect, although the instrument would have detected it.
     NotReproduced,
-    /// It ran, but nothing can be concluded.
+    /// The scenario ran, but no conclusion is possible.
     #[default]
     Inconclusive,
-    /// It did not run.
+    /// The scenario did not run.
     Skipped,
     /// The harness failed.
     HarnessError,
@@ -193,7 +193,7 @@ pub enum Reason {
     // Harness error.
     /// The worker could not be started or sent an invalid message.
     Protocol,
-    /// The system refused something the harness needs.
+    /// A system call that the harness needs failed.
     System,
 }
 
@@ -207,14 +207,14 @@ pub struct Invalidation {
 }
 
 impl Reason {
-    /// Whether this reason means that the machine, its software or the allowed hazards lack something that the question
-    /// needs. Such a question is not applicable here: that is no failure, and does not change the exit code unless the
-    /// question was selected by its exact name.
+    /// Returns `true` if this reason means that the scenario needs something that the machine, its software or the
+    /// allowed hazards lack. Such a scenario is not applicable here. That is not a failure, and does not change the
+    /// exit code unless the scenario was selected by its exact name.
     pub fn is_need(self) -> bool {
         (Reason::NoNvml..=Reason::HazardNotAllowed).contains(&self)
     }
 
-    /// Whether this reason means that there is no usable GPU at all, so that no question can be asked here.
+    /// Returns `true` if this reason means that the machine has no usable GPU at all, so that no scenario can run here.
     pub const fn is_no_gpu(self) -> bool {
         matches!(
             self,
@@ -248,9 +248,9 @@ impl Reason {
 )]
 #[serde(rename_all = "snake_case")]
 pub enum ExpectationMet {
-    /// As the file says.
+    /// The verdict matches the expectation of the file.
     AsExpected,
-    /// Not as the file says.
+    /// The verdict differs from the expectation of the file.
     Unexpected,
     /// The file expects nothing on this machine, or there is no conclusive verdict.
     #[default]

@@ -14,7 +14,7 @@ use std::process::Command;
 use std::thread;
 use std::time::SystemTime;
 
-/// Why a library is not built, for whoever installs the program: cargo prints the text.
+/// The reason why a library is not built. Cargo prints the text to the person who installs the program.
 type BuildError = Box<dyn Error + Send + Sync>;
 
 /// A shared library to be built.
@@ -25,7 +25,7 @@ struct Cdylib {
     source: PathBuf,
     /// All that it is built from.
     sources: &'static [&'static str],
-    /// What the linker is told beside.
+    /// Additional arguments for the linker.
     link: Vec<String>,
 }
 
@@ -166,8 +166,8 @@ impl Cdylib {
         }
     }
 
-    /// Whether the library is newer than all that it is built from. The script also runs for other reasons than a
-    /// changed library, each of which takes seconds to build.
+    /// Returns `true` if the library is newer than all files that it is built from. The script also runs for other
+    /// reasons than a changed library, and each library takes seconds to build.
     fn is_up_to_date(&self, out: &Path, generated: &Path) -> bool {
         let uses_generated = self.name == FORWARDING && generated.exists();
         self.sources.iter().all(|source| is_newer(out, source))

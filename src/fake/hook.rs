@@ -1,9 +1,9 @@
-//! The injection library of the scenarios: libcuda loads what `CUDA_INJECTION64_PATH` names, and calls
+//! The injection library of the scenarios: libcuda loads the library in `CUDA_INJECTION64_PATH`, and calls
 //! `InitializeInjection` in it.
 //!
-//! Its hook sets `CUDA_VISIBLE_DEVICES` to the value of `CUDA_PITFALLS_HOOK_MASK`. Where that is not set, it changes
-//! nothing and returns 0, as a hook does that declines. It makes no call of CUDA and allocates nothing, so that it
-//! takes part in what is measured by this one variable alone.
+//! Its hook sets `CUDA_VISIBLE_DEVICES` to the value of `CUDA_PITFALLS_HOOK_MASK`. If that variable is not set, it
+//! changes nothing and returns 0, as a hook that declines does. It makes no CUDA calls and allocates nothing, so that
+//! this variable is its only effect on the measurement.
 
 #![no_std]
 
@@ -25,7 +25,7 @@ pub extern "C" fn InitializeInjection() -> c_int {
     }
 }
 
-/// Nothing above can panic.
+/// Required, but never called: nothing above can panic.
 #[cfg(not(test))]
 #[panic_handler]
 fn panic(_: &core::panic::PanicInfo) -> ! {

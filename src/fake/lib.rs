@@ -1,5 +1,5 @@
-//! What stands between a program and a driver: shared libraries, as bytes. The build script makes them of the sources
-//! beside this file, by the same compiler for the same target.
+//! The shared libraries between a program and a driver, as bytes. The build script builds them from the sources in this
+//! directory, with the same compiler for the same target.
 
 #[path = "shim/variable.rs"]
 mod variable;

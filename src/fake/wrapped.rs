@@ -1,11 +1,11 @@
-//! The functions of the forwarding libcuda as Rust: one wrapper for each call of libcuda that the
-//! tables have, by what `shim/calls.txt` says about it.
+//! The functions of the forwarding libcuda as Rust: one wrapper for each libcuda call in the tables, generated from its
+//! entry in `shim/calls.txt`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use cuda_pitfalls_calls::{self as calls, Call, CallLibrary, ParamKind};
 
-/// What a wrapper does beside passing the call on.
+/// The work of a wrapper in addition to passing the call on.
 #[derive(Clone, Debug, PartialEq)]
 enum Wrapping {
     Special,
@@ -40,7 +40,7 @@ enum InvalidLine {
     Twice(#[allow(dead_code, reason = "it is printed")] String),
 }
 
-/// The functions of libcuda as `shim/calls.txt` and the tables of calls describe them, by name.
+/// The libcuda functions as `shim/calls.txt` and the tables of calls describe them, by name.
 struct ListedCalls {
     ways: BTreeMap<String, Wrapping>,
     lacking: BTreeSet<String>,
@@ -232,7 +232,7 @@ pub unsafe extern \"C\" fn {name}() -> u32 {{
     out
 }
 
-/// The names that stand behind a word, for the tracer, which takes them out of its copy: a Rust array.
+/// Returns the names that follow a word, as a Rust array, for the tracer, which removes them from its copy.
 #[allow(dead_code, reason = "the check of the library has no tracer")]
 pub(crate) fn names(text: &str, word: &str) -> String {
     let lines = text

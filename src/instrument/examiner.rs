@@ -1,5 +1,5 @@
-//! The processes of `doctor`: each is fresh, does one thing that may hang or crash, and says what came of it. Unlike a
-//! worker it has the environment in which `doctor` was asked, and opens the libraries that any program there would.
+//! The processes of `doctor`: each is fresh, does one thing that may hang or crash, and reports the result. Unlike a
+//! worker it has the environment of `doctor`, and opens the libraries that any program there would.
 
 mod attempts;
 mod driver;

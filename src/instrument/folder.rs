@@ -142,9 +142,9 @@ impl Drop for Folder {
     }
 }
 
-/// Removes a folder, the lock file last: by the lock, the next run recognises a folder whose removal was interrupted.
-/// Not with the standard library, which panics if a directory cannot be closed: this is also done where a panic
-/// unwinds.
+/// Removes a directory, the lock file last: by the lock, the next run recognizes a directory whose removal was
+/// interrupted. This does not use the standard library, which panics if a directory cannot be closed: the function also
+/// runs while a panic unwinds.
 fn remove_folder(path: &Path) -> io::Result<()> {
     empty(&open(CWD, path)?, LOCK)?;
     unlinkat(CWD, path.join(LOCK), AtFlags::empty())?;

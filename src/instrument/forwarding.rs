@@ -32,25 +32,25 @@ const MEMORY: &[u8] = b"\0memory";
 /// The longest path of a libcuda, in bytes: the room in the list of needed libraries.
 const LONGEST_PATH: usize = 1200;
 
-/// What the forwarding libcuda does beside passing calls on, counting them and reporting some of them.
+/// The functions of the forwarding libcuda in addition to passing calls on, counting them and reporting some of them.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ForwardingOptions {
     /// Whether queries are counted too that frameworks make before each small operation.
     pub all_calls: bool,
-    /// Whether it is noted whose the memory of each GPU is.
+    /// `true` to record the owner of the memory on each GPU.
     pub memory: bool,
 }
 
 /// Why the forwarding libcuda could not be made.
 #[derive(Debug, thiserror::Error)]
 pub enum ForwardingError {
-    /// It could not be written.
+    /// The library could not be written.
     #[error("the forwarding libcuda could not be written: {0}")]
     Unwritable(#[from] io::Error),
-    /// A library that comes with the program cannot be read.
+    /// A built-in library cannot be parsed.
     #[error("an embedded library cannot be read: {0}")]
     Embedded(#[from] object::Error),
-    /// It cannot be laid out, in words.
+    /// The library cannot be generated. The text has the reason.
     #[error("{0}")]
     Impossible(String),
 }

@@ -33,7 +33,7 @@ pub enum On {
     /// On the GPUs of this machine.
     #[default]
     Cuda,
-    /// On the GPUs of this machine, or on the simulated machine if there are none.
+    /// The GPUs of this machine, or the simulated machine if this one has no GPUs.
     Auto,
     /// On a simulated machine, by name or file; the default machine without either.
     Sim(Option<String>),
@@ -41,7 +41,7 @@ pub enum On {
 
 /// The library by which a libcuda compiles PTX.
 const COMPILER_OF_LIBCUDA: &str = "libnvidia-ptxjitcompiler.so*";
-/// The libraries by which a libcuda is completed, by their file names. Those of its own version lie beside it.
+/// File names of the libraries that complete a libcuda. Those of its version are in the same directory.
 const PARTS_OF_LIBCUDA: &str = "libnvidia-*.so*";
 
 /// The real libraries of this machine.
@@ -51,15 +51,15 @@ pub struct Libraries {
     pub found: Versions,
     /// The folder of the libcuda that was wanted; `None` if the loader chose.
     pub beside: Option<PathBuf>,
-    /// The libcudarts to use; empty if there is none.
+    /// The libcudarts to use; empty if none was found.
     pub runtimes: Vec<Runtime>,
 }
 
-/// Finds the libraries in separate processes, because the parent loads none of them. `wanted` are paths of libcudarts,
-/// and `libcuda` is that of a libcuda, such as one of a compatibility package.
+/// Finds the libraries in separate processes, because the parent loads none of them. `wanted` are paths of libcudarts.
+/// `libcuda` is the path of a libcuda, such as the one in a compatibility package.
 ///
 /// # Errors
-/// A process could not be started or did not answer, or a library that was named is none.
+/// Returns an error if a process could not be started or did not answer, or if a given path is not a library.
 pub fn find(
     program: &Path,
     home: &Path,
@@ -143,7 +143,7 @@ fn link_names(library: CallLibrary, folder: &Path, target: &Path) -> io::Result<
         .try_for_each(|name| symlink(target, folder.join(name)))
 }
 
-/// The libcudart at a path; `None` if the file is no libcudart.
+/// Returns the libcudart at a path; `None` if the file is not a libcudart.
 fn look_at(program: &Path, home: &Path, path: &Path) -> Result<Option<Runtime>, SupervisorError> {
     let path = path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
     let versions = supervisor::versions(program, None, home, Some(&path))?;
@@ -257,7 +257,8 @@ pub fn link_libraries(
     Ok(folder.to_path_buf())
 }
 
-/// Whether the PTX compiler that a libcuda opens by name lies beside it. Otherwise it takes the driver's.
+/// Returns `true` if the PTX compiler that a libcuda opens by name is in the same directory. Otherwise libcuda opens
+/// the driver's.
 pub fn has_compiler(libcuda: &Path) -> bool {
     let folder = libcuda.parent().unwrap_or(Path::new("/")).to_string_lossy();
     let pattern = format!("{}/{COMPILER_OF_LIBCUDA}", glob::Pattern::escape(&folder));

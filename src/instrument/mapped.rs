@@ -18,7 +18,7 @@ const MARKER: &str = "cuda_pitfalls_simulated";
 pub struct MappedLibraries {
     /// Libraries that are known to be real or simulated, with links resolved.
     pub known: Vec<MappedLibrary>,
-    /// Files of which it is unknown whether they are simulated. Nothing may be measured with them.
+    /// Files that could not be classified as real or simulated. Nothing may be measured with them.
     pub unknown: Vec<String>,
 }
 
@@ -67,7 +67,7 @@ pub fn mapped_libraries() -> MappedLibraries {
     mapped
 }
 
-/// The library of CUDA that a file is, by its name.
+/// Returns the CUDA library with this file name.
 pub(crate) fn library(path: &[u8]) -> Option<CallLibrary> {
     let file = path.rsplit(|byte| *byte == b'/').next().unwrap_or(path);
     match file {
@@ -139,7 +139,7 @@ pub fn mapped_paths(maps: &[u8]) -> impl Iterator<Item = Vec<u8>> + '_ {
     maps.split(|byte| *byte == b'\n').filter_map(path)
 }
 
-/// The path after the fixed fields of a line, if it is that of a file.
+/// Returns the path after the fixed fields of a line, if the line maps a file.
 fn path(line: &[u8]) -> Option<Vec<u8>> {
     let mut rest = line;
     for _ in 0..FIELDS {

@@ -1,7 +1,7 @@
-//! The simulated machine: a folder that holds one library under the names of libcuda, libcudart and libnvidia-ml.
+//! The simulated machine: a directory with one library under the names of libcuda, libcudart and libnvidia-ml.
 //!
-//! A process that finds this folder first in its `LD_LIBRARY_PATH` talks to the machine described in `machine.conf`
-//! and shares `machine.state` with every other process that does. The library itself is that of `src/fake/sim`.
+//! A process that finds this directory first in its `LD_LIBRARY_PATH` uses the machine described in `machine.conf`. It
+//! shares `machine.state` with every other process that does. The library itself is built from `src/fake/sim`.
 
 mod conf;
 mod description;
@@ -37,16 +37,17 @@ pub const NO_DEVICE: &str = "no-device";
 /// The version that the driver of [`NO_DEVICE`] says it has: no runtime is newer.
 pub const NO_DEVICE_VERSION: u32 = 13_990;
 
-/// What its driver answers by itself, as the forwarding library is told. After a `cuInit` that failed, a driver's other
-/// functions return `CUDA_ERROR_NOT_INITIALIZED`.
+/// Returns the results that its driver returns by itself, in the form that the forwarding library reads. After a
+/// `cuInit` that failed, a driver's other functions return `CUDA_ERROR_NOT_INITIALIZED`.
 pub fn no_device_returns() -> String {
     format!("cuInit=100 cuDriverGetVersion={NO_DEVICE_VERSION} *=3")
 }
 
-/// The file beside the library into which it writes the functions that it does not model, if the file is there.
+/// The file in the library's directory in which it lists the functions that it does not model. The library writes to it
+/// only if the file exists.
 const UNMODELLED: &str = "machine.unmodelled";
 
-/// The name of the machine with so many equal GPUs.
+/// Returns the name of the machine with this many equal GPUs.
 pub fn sized_machine(gpus: usize) -> String {
     format!("{SIZED}{gpus}")
 }
@@ -159,10 +160,10 @@ pub fn lay_out(machine: &str, dir: &Path) -> Result<PathBuf, MachineError> {
     Ok(folder)
 }
 
-/// Makes a folder with the NVML of a simulated machine alone: its library has no function of CUDA.
+/// Creates a directory with only the NVML of a simulated machine: its library has no CUDA functions.
 ///
 /// # Errors
-/// The name is unknown, or a file cannot be written.
+/// Returns an error if the name is unknown, or if a file cannot be written.
 pub fn lay_out_nvml(machine: &str, dir: &Path) -> Result<PathBuf, MachineError> {
     let folder = lay_out(machine, dir)?;
     let library = folder.join(LIBRARY_NAME);

@@ -1,8 +1,9 @@
-//! The parent's side: starts processes, waits for them with deadlines, and ends them. The only user of duct.
+//! The parent's side: starts processes, waits for them with deadlines, and ends them. This module is the only user of
+//! duct.
 //!
 //! The parent never loads CUDA or NVML, so a hung driver can block a worker or the sampler but never the harness. It
 //! runs one loop on one thread: every wait is a `poll` with a deadline on every possible event (a line on a channel, an
-//! exit, output, Ctrl-C). Only filters are answered beside it (`watch`).
+//! exit, output, Ctrl-C). Only filters are answered by a separate thread (`watch`).
 
 mod attempt;
 mod conversation;

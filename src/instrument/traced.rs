@@ -30,7 +30,8 @@ static HOOK_FOLDER: LazyLock<String> = LazyLock::new(|| {
     format!("hook-{digits}")
 });
 
-/// The path of the hook library. It is beside the trace's folder, because it stays after the end of the trace.
+/// Returns the path of the hook library. It is next to the trace's directory rather than in it, because it stays after
+/// the end of the trace.
 pub fn hook_beside(folder: &Path) -> Option<PathBuf> {
     folder
         .parent()
@@ -44,7 +45,7 @@ pub fn folder() -> Option<PathBuf> {
         .filter(|folder| folder.is_absolute())
 }
 
-/// The forwarding libcuda; `None` if this process is not traced or has none.
+/// Returns the path of the forwarding libcuda; `None` if this process is not traced or does not use it.
 pub fn libcuda() -> Option<PathBuf> {
     folder()
         .map(|folder| folder.join(CUDA_FOLDER).join(forwarding::NAME))

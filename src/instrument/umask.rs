@@ -20,7 +20,7 @@ pub fn take_over() {
     CALLERS.store(callers.bits(), Ordering::Relaxed);
 }
 
-/// The umask of the caller, as a process of ours is told it that starts his program.
+/// Returns the caller's umask, as it is passed to a process of ours that starts the caller's program.
 pub fn caller_umask() -> u32 {
     CALLERS.load(Ordering::Relaxed)
 }

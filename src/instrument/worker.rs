@@ -1,9 +1,9 @@
 //! The child side: a fresh process that makes the listed calls and no others.
 //!
 //! The worker is this binary, started with a hidden subcommand. It resolves every library and symbol before step 1,
-//! reports the result, and then makes one step at a time on the parent's command. It sends `begin` before and `end`
-//! after each call, so that after a hang or a crash the last line names the call. The modules below are the only users
-//! of cudarc, and of `unsafe` calls into CUDA.
+//! reports the result, and then executes one step at a time on the parent's command. It sends `begin` before and `end`
+//! after each call, so that after a hang or a crash the last line identifies the call. The modules below are the only
+//! users of cudarc, and of `unsafe` calls into CUDA.
 
 mod action;
 mod call;

@@ -7,7 +7,7 @@ use super::Outline;
 
 const SOURCE: &str = cuda_pitfalls_scenarios::ESSENTIAL;
 
-/// One question of the set.
+/// A question of the set.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Essential {

@@ -1,8 +1,8 @@
-//! The outline of a scenario: enough to list it and to select it without reading its file.
+//! The outline of a scenario: enough to list it and to select it without parsing its file.
 //!
-//! The first line of `scenarios/SUBJECT/NAME.ndjson` keeps the outline of a file that comes with the program, so that
-//! `list` and `run NAME` need not load all files. It is a cache: an outline counts only for the file with its SHA-256,
-//! and a file without one is read. `cargo xtask bless` writes it anew.
+//! The first line of `scenarios/SUBJECT/NAME.ndjson` keeps the outline of a built-in file, so that `list` and `run
+//! NAME` need not load all files. It is a cache: an outline counts only for the file with its SHA-256, and a file
+//! without an outline is parsed. `cargo xtask bless` regenerates it.
 
 use std::collections::BTreeMap;
 
@@ -88,8 +88,7 @@ impl Outline {
     }
 }
 
-/// The outlines of all scenarios that come with the program, by name. A file that changed since the index was
-/// written is read.
+/// Returns the outlines of all built-in scenarios, by name. A file that changed since the index was written is parsed.
 pub(super) fn all() -> Result<Vec<Outline>, SelectError> {
     let mut known: BTreeMap<String, Outline> = BTreeMap::new();
     for facts in cuda_pitfalls_scenarios::question_facts() {

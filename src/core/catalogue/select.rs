@@ -18,7 +18,7 @@ use crate::text::escape::terminal;
 /// The scenarios to take if no selector is given, or only selectors that exclude.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unselected {
-    /// Every scenario that comes with the program.
+    /// Every built-in scenario.
     All,
     /// The questions that people ask most; see [`essential`].
     Essential,
@@ -42,7 +42,7 @@ struct Meant {
     file: Option<Scenario>,
 }
 
-/// The scenarios that match several selectors. Files that come with the program are not read yet.
+/// The scenarios that match several selectors. Built-in files are not parsed yet.
 #[derive(Default)]
 struct Picked {
     picks: Vec<Pick>,

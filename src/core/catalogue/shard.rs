@@ -1,4 +1,4 @@
-//! One of several parts of a selection, so that several machines share the work.
+//! A part of a selection, so that several machines can share the work.
 
 use std::fmt;
 

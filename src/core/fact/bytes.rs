@@ -40,7 +40,7 @@ pub(super) const GROWN_BYTES: FactKind = kind!(grown_bytes, GROWN);
 pub(super) const PEAK_BYTES: FactKind = kind!(peak_bytes, PEAK);
 pub(super) const PROCESS_BYTES: FactKind = kind!(process_bytes, PROCESS);
 
-/// One kind of amount of device memory, by GPU.
+/// A kind of amount of device memory, by GPU.
 struct Amount {
     description: &'static str,
     /// The words before the name of the GPU in a sentence.
@@ -202,8 +202,8 @@ impl Amount {
     }
 }
 
-/// Compares an amount of which other processes may hide a part with a matcher; `None` if the hidden part could change
-/// the answer. `at` compares an exact amount.
+/// Compares a matcher with an amount that other processes may partly hide. `None` if the hidden part could change the
+/// answer. `at` compares an exact amount.
 fn compare_uncertain(
     bytes: i128,
     hidden: Hidden,

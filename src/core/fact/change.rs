@@ -43,7 +43,7 @@ impl From<Change> for StoredChange {
     }
 }
 
-/// One thing that was seen.
+/// A single observation.
 #[derive(
     Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
@@ -55,7 +55,7 @@ pub enum Fact {
     Status(Token),
     /// An output of the call: the name and the value.
     Value(String, Token),
-    /// Whether the driver is initialised; null if it was not asked.
+    /// The driver is initialized, or not; null if it was not queried.
     Initialised(Option<bool>),
     /// The GPUs that the process sees, in CUDA order; null if the driver did not say.
     Visible(Option<Vec<String>>),
@@ -71,7 +71,7 @@ pub enum Fact {
     Row(RowFact),
 }
 
-/// One thing that a row of a survey says. A null could not be measured.
+/// A fact in a row of a survey. Null stands for a value that could not be measured.
 #[derive(
     Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
@@ -85,7 +85,7 @@ pub enum RowFact {
     CalledAt(Option<String>),
     /// The GPUs with a context.
     ContextOn(Option<Vec<u32>>),
-    /// The status of the call, or the value of a line; null if it has none.
+    /// The status of the call, or the value of a line; null if the call or line returns nothing.
     Returned(Option<String>),
     /// The status of `cuInit`; empty if it was not called.
     CuInit(String),

@@ -1,9 +1,9 @@
-//! What changed from step to step in an outcome. Equal observations give equal changes, on every machine.
+//! The changes from step to step in an outcome. Equal observations give equal changes, on every machine.
 //!
-//! A change is left out if the steps before predict it. A process that begins to see a GPU takes the
-//! driver-initialisation footprint on it; a new context becomes the current one and takes the cost of a context. Only
-//! what differs from this is kept. Two outcomes with equal changes showed the same, except for memory that other
-//! processes hide.
+//! A change is left out if the earlier steps predict it. A process that begins to see a GPU allocates the
+//! driver-initialization footprint on it; a new context becomes the current one and costs the memory of a context. Only
+//! differences from this are kept. Two outcomes with equal changes are the same, except for memory that other processes
+//! hide.
 
 use std::collections::BTreeMap;
 
@@ -48,7 +48,7 @@ pub struct ProcessState {
 }
 
 impl ProcessState {
-    /// The facts that hold in this state, whatever step they come from. A GPU whose memory never changed is left out.
+    /// Returns the facts that hold in this state, from any step. A GPU is left out if its memory never changed.
     pub fn facts(&self) -> Vec<Fact> {
         let mut facts = vec![
             Fact::Initialised(Some(self.initialised.unwrap_or(false))),

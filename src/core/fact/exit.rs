@@ -19,7 +19,7 @@ pub enum ExitCheck {
     Code(i32),
     /// By this signal, by name (`SIGSEGV`), not sent by the harness.
     Signal(String),
-    /// Not by itself: a step did not return before its deadline.
+    /// The harness ended it: a step did not return before its deadline.
     Deadline,
     /// In any one of these ways, if chance decides.
     OneOf(Vec<ExitCheck>),

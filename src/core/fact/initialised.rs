@@ -1,4 +1,4 @@
-//! `initialised`: whether the driver is initialised in the process.
+//! `initialised`: `true` if the driver is initialized in the process.
 
 use serde_json::json;
 

@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::observation::{Observation, StepObservation};
 use crate::verdict::Reason;
 
-/// One step of an observation.
+/// A step of an observation.
 #[derive(Clone, Copy, Debug)]
 pub struct Look<'a> {
     /// The observation after the step.

@@ -15,13 +15,14 @@ use crate::source::size;
 use crate::source::tree::{Data, Node, TreeEntry};
 use cuda_pitfalls_calls::{Call, Output};
 
-/// A bound: its key in files, its sign in C and Python, its word in sentences, and whether it holds for a value that
-/// compares in this order with the operand; `None` if the bound needs an order and the two have none.
+/// A bound: its key in files, its sign in C and Python, its word in sentences, and its function. The function returns
+/// `true` if the bound holds for a value that compares in this order with the operand. It returns `None` if the bound
+/// needs an order and the two values have no order.
 pub struct BoundWord {
     key: &'static str,
     /// The comparison in C and Python.
     pub sign: &'static str,
-    /// What stands before the operand in a sentence.
+    /// The word before the operand in a sentence.
     pub word: &'static str,
     holds: fn(Option<Ordering>) -> Option<bool>,
 }
@@ -66,8 +67,8 @@ const BOUNDS: [BoundWord; 6] = [
     },
 ];
 
-/// Less than this is no difference between two sums of memory: while processes on other GPUs came and went, NVML's
-/// figure for an idle H200 moved by up to 192 KiB, and that for an H100 by 64 KiB at one step in twenty.
+/// Smaller differences between two sums of memory are ignored. While processes on other GPUs came and went, NVML's
+/// figure for an idle H200 moved by up to 192 KiB, and the figure for an H100 by 64 KiB at one step in twenty.
 const STIR_BYTES: u32 = 1 << 20;
 
 /// Whether a value of this name is the memory that all processes on a GPU use or leave free, so that another process
@@ -83,7 +84,7 @@ pub struct Matcher {
     /// Equal to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub eq: Option<Operand>,
-    /// Not equal to.
+    /// The value is not equal to this operand.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ne: Option<Operand>,
     /// At least.
@@ -100,7 +101,7 @@ pub struct Matcher {
     pub lt: Option<Operand>,
 }
 
-/// One side of a comparison.
+/// A side of a comparison.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Operand {
@@ -200,7 +201,7 @@ impl Matcher {
         Some(matcher)
     }
 
-    /// A sum of memory that is as good as what is asked for, or as nothing, is that.
+    /// Returns the expected sum of memory, or 0, if `bytes` is close enough to it; otherwise `bytes`.
     pub(super) fn snap_to_expected(&self, bytes: i128) -> i128 {
         let asked =
             [&self.eq, &self.ne]
@@ -362,7 +363,7 @@ fn is_returned(file: &mut CheckReader<'_, '_>, node: &Node, label: &str, name: &
     }
 }
 
-/// The names of the values that a call returns beside its status.
+/// Returns the names of the values that a call returns in addition to its status.
 pub fn values_of(call: &Call) -> Vec<&'static str> {
     call.outputs()
         .flat_map(|(name, output)| match output {

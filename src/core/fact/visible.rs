@@ -49,8 +49,8 @@ pub(super) const VISIBLE: FactKind = FactKind {
     },
 };
 
-/// Whether a call has reported that there is no GPU, and nothing was initialised since. Such a driver answers probes
-/// as if it were not initialised, so they cannot show it.
+/// Returns `true` if a call has reported that the machine has no GPU, and nothing was initialized since. Such a driver
+/// answers probes as if it were not initialized, so they cannot show it.
 fn saw_no_device(look: &Look<'_>) -> bool {
     look.step.initialised != Some(true)
         && look.so_far().iter().any(|step| {

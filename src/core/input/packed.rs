@@ -1,4 +1,4 @@
-//! Text that may be compressed, recognised by its first bytes, not by its name: gzip, Zstandard, or neither.
+//! Text that may be compressed: gzip, Zstandard, or neither. The first bytes decide, not the name of the file.
 
 use std::cell::Cell;
 use std::io::{self, BufRead, BufReader, Read};

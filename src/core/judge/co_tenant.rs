@@ -1,10 +1,10 @@
 //! Signs that other processes used the GPUs during an attempt.
 //!
 //! NVML lists a process only once it has a context. A process that has only called `cuInit` holds the
-//! driver-initialisation footprint and is in no list, and in a container other processes may not be listed at all. So
-//! co-tenants are noticed by their process if it is listed, and otherwise by memory that changed where and when the
-//! worker cannot have changed it. No rule asks what the worker showed: an attempt must be neither discarded for
-//! showing the effect, nor kept for not showing it.
+//! driver-initialization footprint and is in no list. In a container, other processes may not be listed at all. So a
+//! co-tenant is detected by its process if it is listed, and otherwise by memory that changed where and when the worker
+//! cannot have changed it. No rule considers the worker's result: an attempt must be neither discarded for showing the
+//! effect, nor kept for not showing it.
 
 use cuda_pitfalls_calls::Effect;
 
@@ -15,7 +15,7 @@ use crate::recording::BarrierSnapshot;
 use crate::recording::Recording;
 use crate::sample::{Gpu, Process};
 
-/// A foreign process whose memory changes by this many bytes was at work.
+/// A foreign process is considered active if its memory changes by at least this many bytes.
 const AT_WORK_BYTES: u64 = 1 << 20;
 
 /// The first sign of a co-tenant at work during an attempt, in words.
@@ -77,8 +77,8 @@ impl<'a> CoTenantWatch<'a> {
         self.baseline.snapshot.gpus.get(gpu)?.used_bytes
     }
 
-    /// A process that does not belong to this attempt came, went, or changed its memory after the baseline. A list that
-    /// could not be read is no sign.
+    /// Returns a process that does not belong to this attempt and that started, ended or changed its memory after the
+    /// baseline. A list that could not be read is not a sign.
     fn processes(&self) -> Option<String> {
         let own = own_pids(self.case, self.recording);
         for snapshot in self.later_snapshots() {
@@ -103,9 +103,9 @@ impl<'a> CoTenantWatch<'a> {
         None
     }
 
-    /// How many new processes may belong to the attempt: none if NVML lists PIDs as processes see them, and as many
-    /// as it has processes otherwise (in a PID namespace). Without a calibration that made a context, PIDs are assumed
-    /// to match: it is better to discard a good attempt than to keep a disturbed one.
+    /// Returns how many new processes may belong to the attempt: none if NVML lists PIDs as processes see them,
+    /// otherwise (in a PID namespace) as many as the attempt has processes. Without a calibration that created a
+    /// context, PIDs are assumed to match, because it is better to discard a good attempt than to keep a disturbed one.
     fn unlisted_count(&self, own: usize) -> usize {
         let calibration = self.scene.calibration;
         let known: Vec<bool> = calibration

@@ -98,8 +98,8 @@ fn count(plan: &Plan, seen: &mut JudgedCase, report: &mut CaseReport, scene: &Sc
     }
 }
 
-/// Marks the GPUs on which attempts of one case differ at a step by at most a driver-initialisation footprint. In some
-/// of the attempts, a co-tenant that no list shows may have taken the footprint, or given it back.
+/// Marks the GPUs on which attempts of one case differ at a step by at most a driver-initialization footprint. In some
+/// of the attempts, a co-tenant that is in no list may have allocated or freed the footprint.
 fn mark_wavering(observed: &mut [(usize, Observation)]) {
     let mut classes: BTreeMap<(String, String), BTreeSet<Class>> = BTreeMap::new();
     for step in observed

@@ -182,7 +182,7 @@ mod tests {
         assert_eq!(same_calls(&then, &other), None, "one makes other calls");
     }
 
-    /// A question of an interrupted run that made so many rounds.
+    /// Returns a scenario of an interrupted run that completed `rounds` rounds.
     fn part(rounds: u32, expectation: ExpectationMet) -> ScenarioReport {
         let plan = Plan {
             repeat: rounds,

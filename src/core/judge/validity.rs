@@ -230,11 +230,11 @@ fn missing_calibration(plan: &Plan, recording: &Recording, scene: &Scene) -> Opt
     Some(format!("{uuid} was not calibrated"))
 }
 
-/// A context that is active according to the API, on a GPU whose memory did not change.
+/// Returns a context that is active according to the API, on a GPU with unchanged memory.
 ///
-/// The opposite is no contradiction: memory may change without a primary context (`cuInit` of the first client,
-/// `cuCtxCreate`, managed memory, another process). With MIG, a context takes memory of an instance, which the GPU's
-/// figure does not show.
+/// The opposite is not a contradiction: memory may change without a primary context (`cuInit` of the first client,
+/// `cuCtxCreate`, managed memory, another process). With MIG, a context allocates memory of an instance, which the
+/// GPU's figure does not include.
 fn context_contradiction(
     plan: &Plan,
     case: &CasePlan,

@@ -1,4 +1,4 @@
-//! The masks that are asked about by name: `scenarios/surveys/mask.toml`.
+//! The named masks of `scenarios/surveys/mask.toml`.
 
 use serde::Deserialize;
 
@@ -31,8 +31,8 @@ struct FormsGroup {
     forms: Vec<Form>,
 }
 
-/// The forms that come with the program, each with the title of its group, in the order of the file. Empty where the
-/// file is not valid, which a test excludes.
+/// Returns the built-in forms, each with the title of its group, in the order of the file. Empty if the file is not
+/// valid, which a test excludes.
 pub fn mask_forms() -> Vec<(String, Form)> {
     let file: FormsFile = toml::from_str(SOURCE).unwrap_or_default();
     let mut all = Vec::new();

@@ -8,12 +8,12 @@
 //! | `<uuid0>` | the UUID of GPU 0, `GPU-` and 36 characters |
 //! | `<UUID0>` | the same, its digits in upper case |
 //! | `<bare0>` | the same without its `GPU-` |
-//! | `<flat0>` | the same without its hyphens, but for the one of `GPU-` |
+//! | `<flat0>` | the same without its hyphens, except for the hyphen of `GPU-` |
 //! | `<<` | the character `<` |
 //!
-//! After a colon follows how much of it is written: a number of characters, including those of `GPU-` if it is there
-//! (`<uuid0:12>` has eight digits); `unique` for the fewest characters that no other GPU's UUID begins with, at least
-//! one digit; `shared` for one character less, which fits more than one GPU.
+//! A colon may follow, with the part that is written. It is a number of characters, including those of `GPU-` if it is
+//! there (`<uuid0:12>` has eight digits). `unique` is the fewest characters that no other GPU's UUID begins with, at
+//! least one digit. `shared` is one character less, which fits more than one GPU.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! One attempt, step by step.
+//! An attempt, step by step.
 
 use cuda_pitfalls_calls::{self as calls, Call, Effect, Output};
 
@@ -49,8 +49,8 @@ pub(crate) fn begun_steps(recording: &Recording) -> usize {
     steps.max().unwrap_or(0)
 }
 
-/// Whether the worker made every step of its case and then left, on command or because its last step was to leave. A
-/// worker that lost a forked process is told to leave before its last step.
+/// Returns `true` if the worker made every step of its case and then exited, on command or because its last step was to
+/// exit. A worker that lost a forked process is ordered to exit before its last step.
 pub(crate) fn has_finished(case: &CasePlan, recording: &Recording) -> bool {
     let leaves = case
         .steps

@@ -1,9 +1,9 @@
-//! How long attempts will take, from their calls and the number of GPUs.
+//! Estimates of the duration of attempts, from their calls and the number of GPUs.
 //!
-//! A linear model, fitted to the attempts of committed reports (2,225 cases on 1, 2 and 4 H200, driver 580.159.04):
-//! the cost of a process, of initialising the driver per visible GPU, of a context, and of watching each GPU. The sum
-//! over many attempts is within 50 % of what was measured; a single attempt may be far from it. `tests/duration.rs`
-//! compares the model with the reports.
+//! The model is linear and was fitted to the attempts of committed reports (2,225 cases on 1, 2 and 4 H200, driver
+//! 580.159.04). It adds the cost of a process, of initializing the driver per visible GPU, of a context, and of
+//! watching each GPU. The sum over many attempts is within 50 % of the measured time; a single attempt may be far from
+//! it. `tests/duration.rs` compares the model with the reports.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::scenario::framework::{frameworks, other_import_ms};
 
 /// A process: start, libraries, step barriers, end.
 const PROCESS_MS: f64 = 129.0;
-/// Each GPU that the worker sees and that the driver initialises.
+/// Cost of each GPU that the worker sees and that the driver initializes.
 const VISIBLE_GPU_MS: f64 = 71.0;
 /// Each further process that makes CUDA calls.
 const FRESH_PROCESS_MS: f64 = 239.0;
@@ -57,7 +57,7 @@ impl Default for Pace {
 }
 
 impl Pace {
-    /// The simulated machine, which has no driver to initialise.
+    /// The pace of the simulated machine, which has no driver to initialize.
     pub const SIMULATED: Pace = Pace(0.1);
 
     fn scaled_duration(self, ms: f64) -> Duration {

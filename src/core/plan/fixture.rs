@@ -30,7 +30,7 @@ pub fn gpu(uuid: &str) -> Gpu {
     }
 }
 
-/// An instance whose cases make one step each.
+/// Returns an instance whose cases have one step each.
 pub fn instance(cases: &[(&str, Gpus)]) -> Instance {
     let case = |&(name, gpus): &(&str, Gpus)| Case {
         name: name.into(),

@@ -1,7 +1,7 @@
-//! What a machine must have before a question can be asked: a table of needs, each with its probe.
+//! The requirements of a scenario on a machine: a table of needs, each with its probe.
 //!
-//! Whether GPUs can address each other's memory is not among the machine's facts: finding out takes CUDA calls, and
-//! none is made before the worker. A scenario that needs `peer_access` asks in a step of its own, and the judge sees
+//! Peer access between GPUs is not among the facts of the machine: finding out takes CUDA calls, and none is made
+//! before the worker starts. A scenario that needs `peer_access` queries it in its own step, and the judge evaluates
 //! the status.
 
 use cuda_pitfalls_calls::{self as calls, CallLibrary};
@@ -15,7 +15,7 @@ use crate::verdict::Reason;
 use super::options::{Options, Unmet};
 use crate::text::counts::counted;
 
-/// The first need that the machine does not meet, whichever of these instances is asked.
+/// Returns the first need that the machine does not meet, for any of these instances.
 pub(super) fn first_unmet(
     scenario: &Scenario,
     instances: &[Instance],
@@ -78,7 +78,7 @@ struct NeedContext<'a> {
     options: &'a Options,
 }
 
-/// One need: its name, the reason to report if it is not met, and the probe, which returns a description of what is
+/// A need: its name, the reason to report if it is not met, and the probe. The probe returns a description of what is
 /// missing.
 struct Need {
     name: &'static str,

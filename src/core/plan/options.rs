@@ -1,4 +1,4 @@
-//! The options of a plan, and why there may be none.
+//! The options of a plan, and the reasons why planning fails.
 
 use crate::machine::Runtime;
 use crate::scenario::Hazard;
@@ -9,7 +9,7 @@ use crate::verdict::Reason;
 pub struct Options {
     /// Attempts of each case; the number of the file if absent.
     pub repeat: Option<u32>,
-    /// One attempt of each case, whatever `repeat` and the file say.
+    /// Runs a single attempt of each case, whatever `repeat` and the file say.
     pub quick: bool,
     /// UUIDs of the GPUs that may be used; all of them if absent.
     pub restrict: Option<Vec<String>>,

@@ -69,8 +69,9 @@ fn resolve_as(
     })
 }
 
-/// The plan that a file makes for an instance on the machine of a stored report, whatever that run allowed. `then` is the
-/// plan of that time, which tells how often and on which GPUs; without it, they are those of the file.
+/// Returns the plan that a file yields for an instance on the machine of a stored report. All hazards are allowed,
+/// whatever that run allowed. `then` is the plan of that run, with the number of attempts and the GPUs; without it, they come
+/// from the file.
 pub fn again(
     scenario: &Scenario,
     instance: &str,

@@ -26,7 +26,7 @@ impl Required {
     }
 }
 
-/// One `--require`, compared with what there was.
+/// A `--require` option, compared with the actual value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Requirement {
     /// The kind of requirement.

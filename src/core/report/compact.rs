@@ -16,7 +16,7 @@ use crate::machine::{Machine, Runtime};
 use crate::scenario::Scalar;
 use crate::verdict::{ExpectationMet, Provenance, Reason, Verdict};
 
-/// The compact document. Its verdicts are those of the whole report, and cannot be judged again.
+/// The compact document. It has the verdicts of the full report, but they cannot be judged again.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "Document<CompactScenario>")]
 #[schemars(!try_from)]
@@ -31,13 +31,13 @@ pub struct CompactReport {
     pub run: Run,
     /// The host.
     pub machine: Machine,
-    /// One per scenario instance and libcudart, in the order they ran.
+    /// The results by scenario instance and libcudart, in the order they ran.
     pub scenarios: Vec<CompactScenario>,
     /// Whether the run finished. A report without this is partial and never a success.
     pub complete: bool,
 }
 
-/// One instance of a scenario on one libcudart. Everything empty is left out.
+/// An instance of a scenario, run with one libcudart. Everything empty is left out.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CompactScenario {
     /// The instance's name.
@@ -48,7 +48,7 @@ pub struct CompactScenario {
     /// The question; left out if the file came with the program.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub question: String,
-    /// The order or call that works, empty if there is none; left out together with the question.
+    /// The order or call that works, empty if no workaround is known; left out together with the question.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workaround: Option<String>,
     /// Values of parameters.
@@ -76,7 +76,7 @@ pub struct CompactScenario {
         serialize_with = "without_empty"
     )]
     pub libcudart: Option<Runtime>,
-    /// The answer, without the `provenance`, which is that of the report.
+    /// The verdict, without the `provenance`, which the report has.
     #[serde(serialize_with = "unrepeated")]
     pub verdict: Verdict,
     /// What happened, case by case.
@@ -101,7 +101,7 @@ pub struct CompactCase {
     pub not_counted: BTreeMap<Reason, u32>,
 }
 
-/// One distinct outcome and how often it was seen.
+/// A distinct outcome, and how often it was observed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CompactOutcome {
     /// The number of valid attempts with this outcome.
@@ -116,8 +116,8 @@ pub struct CompactOutcome {
 }
 
 impl CompactReport {
-    /// The compact form of a report. Verdicts stay as they are. The words of a question are left out if `has_words`
-    /// says that readers have them, as for files that come with the program.
+    /// Returns the compact form of a report. Verdicts stay as they are. The texts of a scenario are left out if
+    /// `has_words` returns `true`, because readers have them, as with built-in files.
     pub fn new(whole: &Report, has_words: impl Fn(&ScenarioReport) -> bool) -> CompactReport {
         let mut run = whole.run.clone();
         for calibrated in &mut run.calibration {

@@ -106,11 +106,11 @@ impl Store {
         }
     }
 
-    /// Replaces a document: writes a file beside it, flushes it, renames it, and flushes the folder. After a crash
-    /// there is either the old document or the new one, in full. Returns its path.
+    /// Replaces a document: writes a file in the same directory, flushes it, renames it, and flushes the directory.
+    /// After a crash either the old document or the new one exists, in full. Returns its path.
     ///
     /// # Errors
-    /// The file cannot be written.
+    /// Returns an error if the file cannot be written.
     pub fn write_document(
         &self,
         name: &str,
@@ -311,10 +311,10 @@ impl Stored {
         parse(&self.text).map_err(|error| self.unreadable_error(error.to_string()))
     }
 
-    /// Parses the document as a report, whole or compact.
+    /// Parses the document as a report, full or compact.
     ///
     /// # Errors
-    /// It is no report, or it contradicts itself.
+    /// Returns an error if the document is not a report, or if it contradicts itself.
     pub fn report(&self) -> Result<StoredReport, StoreError> {
         if self.head.is_compact() {
             Ok(StoredReport::Compact(Box::new(self.parse(SCHEMA)?)))

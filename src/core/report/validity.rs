@@ -1,7 +1,7 @@
-//! What cannot be otherwise in a report, whole or compact. A report in which it is otherwise is refused, because nothing
-//! tells which of the parts that contradict each other is wrong.
+//! The invariants of a report, full or compact. A report that violates one is rejected, because nothing shows which of
+//! the contradicting parts is wrong.
 //!
-//! Each table has a fault, and the question whether a report, a scenario or an attempt has it.
+//! Each table pairs a fault with the function that checks whether a report, a scenario or an attempt has it.
 
 mod attempt;
 
@@ -159,7 +159,7 @@ const REPORT: [ReportCheck; 14] = [
 struct Asked<'v, 'r> {
     report: &'v ReportView<'r>,
     scenario: &'v ScenarioView<'r>,
-    /// Its file, if that comes with the program.
+    /// The scenario file, if it is built in.
     file: Option<&'static Scenario>,
     /// Its attempts with their cases, in order.
     made: Vec<(usize, &'r Attempt)>,
@@ -361,7 +361,7 @@ fn names_simulated(event: &Event) -> bool {
     }
 }
 
-/// The time of each date of the run, in seconds; `None` for a date that is none.
+/// Returns the time of each date of the run, in seconds; `None` for an invalid date.
 fn run_dates(report: &ReportView<'_>) -> Vec<Option<i64>> {
     let mut dates = vec![clock::parse_utc(&report.run.started_at)];
     dates.extend(report.run.finished_at.as_deref().map(clock::parse_utc));

@@ -26,7 +26,7 @@ pub struct ReportView<'r> {
     pub run: &'r Run,
     /// The host.
     pub machine: &'r Machine,
-    /// One per scenario instance and libcudart, in the order they ran.
+    /// The results by scenario instance and libcudart, in the order they ran.
     pub scenarios: Vec<ScenarioView<'r>>,
     /// Whether the run finished.
     pub complete: bool,
@@ -36,7 +36,7 @@ pub struct ReportView<'r> {
     pub changed: &'r [ChangedVerdict],
 }
 
-/// One instance of a scenario on one libcudart.
+/// An instance of a scenario, run with one libcudart.
 #[derive(Clone, Debug)]
 pub struct ScenarioView<'r> {
     /// The instance's name.
@@ -45,7 +45,7 @@ pub struct ScenarioView<'r> {
     pub scenario: &'r str,
     /// The question; empty if a compact report leaves it out.
     pub question: &'r str,
-    /// The order or call that works; empty if there is none.
+    /// The order or call that works; empty if no workaround is known.
     pub workaround: &'r str,
     /// Words to select by; empty for a compact report.
     pub tags: &'r [String],
@@ -86,7 +86,7 @@ pub struct CaseView<'r> {
     pub made: usize,
 }
 
-/// One distinct outcome.
+/// A distinct outcome.
 #[derive(Clone, Copy, Debug)]
 pub struct OutcomeView<'r> {
     /// The number of valid attempts with this outcome.
@@ -98,7 +98,7 @@ pub struct OutcomeView<'r> {
 /// What the report keeps of an outcome.
 #[derive(Clone, Copy, Debug)]
 pub enum OutcomeRecord<'r> {
-    /// The whole observation. Figures that vary are those of the first such attempt.
+    /// The complete observation. Figures that vary come from the first attempt with this outcome.
     Whole(&'r Observation),
     /// The summary of a compact report.
     Compact(&'r CompactOutcome),
@@ -314,8 +314,8 @@ impl<'r> OutcomeView<'r> {
         }
     }
 
-    /// For each GPU, the change of the largest absolute size after any step, in bytes; `None` if none could be read. A
-    /// compact report has only the GPUs whose memory changed.
+    /// Returns the change of the largest absolute size after any step for each GPU, in bytes; `None` if no change could
+    /// be read. A compact report has only the GPUs with changed memory.
     pub fn largest_change(&self) -> Vec<(String, Option<i64>)> {
         match self.seen {
             OutcomeRecord::Whole(observation) => observation.largest_change(),

@@ -8,7 +8,7 @@ use crate::fact::FactSet;
 
 /// Facts that must all hold, at one step or at the end.
 ///
-/// An unknown key would be a fact that is never checked, so it is refused, in reports too.
+/// An unknown key would be a fact that is never checked, so it is rejected, in reports too.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Check {

@@ -1,5 +1,5 @@
-//! The environment variables that CUDA and frameworks read: the table `scenarios/variables.toml`. Which of them a
-//! scenario may read, set and remove, and what a misspelt one was meant to be.
+//! The environment variables that CUDA and frameworks read: the table `scenarios/variables.toml`. It defines which of
+//! them a scenario may read, set and remove, and which name a misspelled variable resembles.
 
 use std::sync::LazyLock;
 
@@ -12,7 +12,7 @@ use crate::source::diagnostic::nearest_within;
 pub const MASK: &str = "CUDA_VISIBLE_DEVICES";
 /// The variable that says in which order GPUs are numbered.
 pub const ORDER: &str = "CUDA_DEVICE_ORDER";
-/// The variable with the path of a library that libcuda loads during its initialisation.
+/// The variable with the path of a library that libcuda loads during its initialization.
 pub const INJECTION: &str = "CUDA_INJECTION64_PATH";
 /// The name of the injection library. It is in the folder of links that a worker searches first, so the loader finds it
 /// by name, and no scenario needs a path of the machine.
@@ -37,7 +37,7 @@ struct KnownVariable {
     lends_gpus: bool,
 }
 
-/// Who reads a variable.
+/// The component that reads a variable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum VariableReader {
@@ -90,7 +90,7 @@ fn names(which: impl Fn(&KnownVariable) -> bool) -> impl Iterator<Item = &'stati
         .map(|variable| variable.name.as_str())
 }
 
-/// Every variable, with who reads it, in words.
+/// Returns every variable, with the component that reads it as text.
 pub fn variable_readers() -> impl Iterator<Item = (&'static str, &'static str)> {
     FILE.variable
         .iter()
@@ -117,7 +117,7 @@ pub fn in_scenarios() -> impl Iterator<Item = &'static str> {
     names(|variable| variable.in_scenarios)
 }
 
-/// The variables of which a report says what they were.
+/// Returns the variables whose values a report records.
 pub fn in_reports() -> impl Iterator<Item = &'static str> {
     names(|variable| variable.in_reports)
 }
@@ -132,8 +132,8 @@ pub fn launcher_variables() -> impl Iterator<Item = &'static str> {
     names(|variable| variable.read_by == VariableReader::Launcher)
 }
 
-/// How the names of variables begin that frameworks and the libraries below them read. Variables that decide which code
-/// an interpreter runs (`PYTHONPATH`, `LD_LIBRARY_PATH`) have none of these prefixes.
+/// Returns the prefixes of the variables that frameworks and their libraries read. Variables that decide which code an
+/// interpreter runs (`PYTHONPATH`, `LD_LIBRARY_PATH`) do not have any of these prefixes.
 pub fn framework_prefixes() -> impl Iterator<Item = &'static str> {
     framework::frameworks()
         .iter()

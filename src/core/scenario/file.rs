@@ -32,7 +32,7 @@ pub(super) struct ScenarioFile {
     /// The workaround: the order or call that works.
     #[serde(default)]
     pub workaround: Sentence,
-    /// The scenario that asks the same with CUDA calls alone, such as visibility/mask-after-cuinit.
+    /// The scenario for the same question that uses only CUDA calls, such as visibility/mask-after-cuinit.
     #[schemars(with = "Option<String>", regex(pattern = "^[a-z0-9-]+/[a-z0-9-]+$"))]
     pub twin: Option<Spanned<String>>,
     /// Words to select by.
@@ -122,7 +122,7 @@ fn seconds(seconds: u64) -> String {
     format!("{seconds}s")
 }
 
-/// Either a control, or the reason why there can be none.
+/// Requires either a control, or the reason why a control is impossible.
 fn require_control(schema: &mut Schema) {
     let control = json!({ "properties": { "cases": { "required": ["control"] } } });
     let forms = json!([control, { "required": ["no_control"] }]);

@@ -10,7 +10,7 @@ use serde::Deserialize;
 pub struct Framework {
     /// Its name in the rules of `trace`, for workarounds.
     pub name: String,
-    /// The tag of the scenarios about it; `None` if there are none.
+    /// The tag of the scenarios about the framework; `None` without scenarios.
     pub tag: Option<String>,
     /// Its Python packages whose lines are the way to CUDA.
     pub packages: Vec<String>,
@@ -26,7 +26,7 @@ pub struct Framework {
     pub variables: Vec<String>,
     /// The variables with the folders that it caches in.
     pub caches: Vec<String>,
-    /// The distribution whose version is told of environments of other packages.
+    /// The distribution with the version that is reported for environments of other packages.
     pub told: Option<String>,
 }
 

@@ -275,7 +275,7 @@ impl FileReader<'_, '_> {
         says
     }
 
-    /// Adds a text to a list in which none may stand twice.
+    /// Adds a text to a list that must not contain duplicates.
     fn push_once(&mut self, found: &mut Vec<String>, text: &str, place: &Range<usize>) {
         if found.iter().any(|known| known.eq_ignore_ascii_case(text)) {
             let message = format!("`{text}` is listed twice");
@@ -308,7 +308,7 @@ impl FileReader<'_, '_> {
         default_s * 1000
     }
 
-    /// Checks that there is a trap, and either a control or a reason why there can be none.
+    /// Checks that the scenario has a trap, and either a control or the reason why a control is impossible.
     fn check_controls(&mut self) {
         let cases = self.file.cases_in_order();
         let Some((first, _)) = cases.first() else {

@@ -10,7 +10,7 @@ use crate::machine::Interpreter;
 /// The name of the interpreter itself among needs.
 pub const INTERPRETER: &str = "python";
 
-/// One entry of `needs`: alternative packages, one of which is enough.
+/// An entry of `needs`: alternative packages. Any of them is enough.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PackageRequirement(pub Vec<Package>);
 
@@ -19,7 +19,7 @@ pub struct PackageRequirement(pub Vec<Package>);
 pub struct Package {
     /// A distribution or a top-level module, or [`INTERPRETER`].
     pub name: String,
-    /// The bounds, all of which must hold; without bounds, any version is enough.
+    /// The bounds, which must all hold; without bounds, any version is enough.
     bounds: Vec<VersionBound>,
 }
 
@@ -29,7 +29,7 @@ enum VersionBound {
     NotIn(Range),
 }
 
-/// The text is no requirement. The message shows an example.
+/// The text is not a requirement. The message shows an example.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("write a package and its versions, such as `torch >= 2.0` or `cupy-cuda12x | cupy`")]
 pub struct RequirementError;
@@ -38,7 +38,7 @@ impl PackageRequirement {
     /// Parses `torch >= 2.0, < 3`, or several alternatives separated by ` | `.
     ///
     /// # Errors
-    /// The text is no requirement.
+    /// Returns an error if the text is not a requirement.
     pub fn parse(text: &str) -> Result<PackageRequirement, RequirementError> {
         let mut packages = Vec::new();
         for alternative in text.split('|') {

@@ -2,7 +2,7 @@
 
 use toml::de::DeTable;
 
-/// The names and sentences of a file, in its order. What is no sentence is left out.
+/// Returns the names and sentences of a file, in its order. Everything other than a sentence is left out.
 pub(super) fn read(source: &str) -> Vec<(String, String)> {
     let Ok(table) = DeTable::parse(source) else {
         return Vec::new();

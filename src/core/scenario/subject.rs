@@ -24,7 +24,7 @@ pub fn all() -> &'static [Subject] {
     &ALL
 }
 
-/// The folder in a question's name; empty if it has none.
+/// Returns the directory in the name of a scenario; empty if the name has no directory.
 pub fn folder_of(name: &str) -> &str {
     name.split_once('/').map_or("", |(folder, _)| folder)
 }

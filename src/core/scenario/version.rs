@@ -8,7 +8,7 @@ use crate::text::counts::parse_digits;
 /// The comparisons. Longer ones come first, so that `>=` is not read as `>`.
 const COMPARISONS: [&str; 5] = [">=", "<=", ">", "<", "="];
 
-/// The text is no range. The message shows an example.
+/// The text is not a range. The message shows an example.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("write one of `>=` `>` `<=` `<` `=` and a dotted number, such as `>= 12.0`")]
 pub struct RangeError;
@@ -17,7 +17,7 @@ impl Range {
     /// Parses a range such as `>= 12.0`.
     ///
     /// # Errors
-    /// The text is no range.
+    /// Returns an error if the text is not a range.
     pub fn parse(text: &str) -> Result<Range, RangeError> {
         match split(text) {
             Some(_) => Ok(Range(text.to_string())),

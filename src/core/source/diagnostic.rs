@@ -6,7 +6,7 @@ use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
 
 use crate::text::escape::{is_active_character, terminal};
 
-/// One error in a file, with its place.
+/// An error in a file, with its location.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Diagnostic {
     /// The name of the file in messages.
@@ -109,8 +109,8 @@ pub fn nearest_name<'n>(word: &str, names: impl IntoIterator<Item = &'n str>) ->
     nearest_within(word, word.chars().count() / 3, names)
 }
 
-/// The most characters of a word that may be a misspelt name: the longest of ours has 54. Comparing two words takes as
-/// long as the product of their lengths, and a file has as many words as its author likes.
+/// The longest word, in characters, that is compared with known names: the longest of ours has 54. Comparing two words
+/// takes as long as the product of their lengths, and a file has as many words as its author likes.
 const LONGEST_MISSPELT: usize = 100;
 
 /// The most similar name that so few changes of a character make of a word, whatever its case.

@@ -397,7 +397,7 @@ pub fn is_name(text: &str) -> bool {
             .all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-')
 }
 
-/// The first `${name}` of a text: what stands before it, the name, and the rest.
+/// Returns the first `${name}` of a text: the text before it, the name, and the rest.
 pub fn split_placeholder(text: &str) -> Option<(&str, &str, &str)> {
     let (before, after) = text.split_once("${")?;
     let (name, rest) = after.split_once('}')?;

@@ -31,10 +31,11 @@ fn split(text: &str) -> Option<(&str, &str)> {
     (end > 0).then(|| (&text[..end], text[end..].trim_start()))
 }
 
-/// The number of bytes in a text such as `64 MiB`. A unit is required, because digits alone may be a name or a mask.
+/// Returns the number of bytes in a text such as `64 MiB`. A unit is required, because digits alone may be a name or a
+/// mask.
 ///
 /// # Errors
-/// The text is no size.
+/// Returns an error if the text is not a size.
 pub fn bytes(text: &str) -> Result<i64, Malformed> {
     let form = "write an integer, or a number with B, KiB, MiB or GiB";
     let Some((digits, unit)) = split(text.trim()) else {
@@ -78,10 +79,10 @@ pub fn looks_like_bytes(text: &str) -> bool {
     })
 }
 
-/// The milliseconds in a text such as `500ms`, `30s` or `2m`.
+/// Returns the milliseconds in a text such as `500ms`, `30s` or `2m`.
 ///
 /// # Errors
-/// The text is no duration.
+/// Returns an error if the text is not a duration.
 pub fn parse_milliseconds(text: &str) -> Result<u64, Malformed> {
     let parsed = split(text).and_then(|(digits, unit)| {
         let factor = match unit {

@@ -1,5 +1,5 @@
-//! A part of a file whose keys are those of tables of the program: a tree in the order of the file. Every part knows
-//! its place, in bytes of the text.
+//! A part of a file with the same keys as the program's tables: a tree in the order of the file. Every part records its
+//! location, in bytes of the text.
 
 use std::fmt;
 use std::ops::Range;

@@ -32,7 +32,7 @@ pub fn tally_items<T: Eq + Hash + Clone>(all: impl IntoIterator<Item = T>) -> Ve
         .collect()
 }
 
-/// The values of each key, of which there may be any number. Keys and values are in the order of their first occurrence.
+/// Returns the values of each key, in any number. Keys and values are in the order of their first occurrence.
 pub fn group_by_key<K: Eq + Hash + Clone, V>(
     all: impl IntoIterator<Item = (K, V)>,
 ) -> Vec<(K, Vec<V>)> {
@@ -47,7 +47,7 @@ pub fn group_by_key<K: Eq + Hash + Clone, V>(
         .collect()
 }
 
-/// The items behind each other, `a, b, c`, or `none` where there are none.
+/// Returns the items separated by commas, such as `a, b, c`, or `none` if the list is empty.
 pub fn listed<T: Display>(items: impl IntoIterator<Item = T>, none: &str) -> String {
     let words: Vec<String> = items.into_iter().map(|item| item.to_string()).collect();
     if words.is_empty() {

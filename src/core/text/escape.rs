@@ -5,8 +5,8 @@
 
 use std::borrow::Cow;
 
-/// Text on one line. Characters that act instead of being shown are escaped: control characters, changes of writing
-/// direction, invisible characters, and the marks by which CI systems recognise commands in a log.
+/// Returns the text on one line. Characters with an effect on the output are escaped: control characters, changes of
+/// writing direction, invisible characters, and the marks that CI systems interpret as commands in a log.
 pub fn visible(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text.chars().peekable();
@@ -76,7 +76,7 @@ pub fn terminal(text: &str) -> String {
     visible(text)
 }
 
-/// Lines for a terminal, without what is blank at their end.
+/// Returns lines for a terminal, without trailing whitespace.
 pub fn terminal_lines(text: &str) -> String {
     text.trim_end()
         .lines()

@@ -3,7 +3,7 @@
 /// A version as numbers, so that 12.10 comes after 12.9.
 pub type Version = Vec<u32>;
 
-/// Parses a version; a part that is no number becomes 0.
+/// Parses a version; a part that is not a number becomes 0.
 pub fn number(version: &str) -> Version {
     version
         .split('.')

@@ -1,4 +1,4 @@
-//! The C functions that both libraries need, declared by hand so that they build with nothing but std.
+//! The C functions that both libraries need, declared by hand so that they build with only std.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 
@@ -40,7 +40,7 @@ pub struct SockaddrUn {
 }
 
 impl SockaddrUn {
-    /// None where the path is too long.
+    /// Returns the address of the socket at a path; `None` if the path is too long.
     pub fn from_path(path: &[u8]) -> Option<SockaddrUn> {
         let mut address = SockaddrUn {
             family: AF_UNIX as u16,
@@ -234,7 +234,7 @@ pub fn is_readable(address: usize) -> bool {
 /// Words of memory of this process that may not be there.
 #[derive(Default)]
 pub struct CheckedWords {
-    /// Pages that can be read: the last ones that were looked at.
+    /// The pages that were checked last and that can be read.
     pages: [usize; 4],
     next: usize,
     trusts: bool,
@@ -249,7 +249,7 @@ impl CheckedWords {
         }
     }
 
-    /// The aligned word at an address; none if there is none.
+    /// Returns the aligned word at an address; `None` if the address cannot be read.
     pub fn at(&mut self, address: usize) -> Option<usize> {
         let page = address / PAGE;
         if !address.is_multiple_of(size_of::<usize>()) || page == 0 {
@@ -267,10 +267,10 @@ impl CheckedWords {
     }
 }
 
-/// What the injection hook of the library at a path returns; none if it has none.
+/// Returns the result of the injection hook in the library at a path; `None` if the library does not have a hook.
 ///
 /// # Safety
-/// The path ends in NUL, and the library is one that the driver itself would call so.
+/// The path ends in NUL, and the library is one that the driver itself would call in this way.
 pub unsafe fn call_injection(path: *const c_char) -> Option<c_int> {
     // SAFETY: the caller vouches for the path, and for the type of the function.
     unsafe {
@@ -285,7 +285,7 @@ pub unsafe fn call_injection(path: *const c_char) -> Option<c_int> {
     }
 }
 
-/// The return addresses of this thread, innermost first: at most so many.
+/// Returns the return addresses of this thread, innermost first, up to `ROOM`.
 pub fn frames<const ROOM: usize>() -> impl Iterator<Item = usize> {
     let mut found = [std::ptr::null_mut::<c_void>(); ROOM];
     // SAFETY: there is room for that many.
@@ -395,7 +395,7 @@ pub fn seccomp_filters() -> Option<u64> {
 
 /// Why there is no connection.
 pub enum NotOpen {
-    /// Nothing listens, or it may not be asked.
+    /// Nothing listens, or the socket may not be used.
     Refused,
     /// There was no room for one more until the deadline.
     Late,
@@ -427,8 +427,8 @@ impl Connection {
         }
     }
 
-    /// Sends all of it, with a descriptor beside the first byte if there is one. What does not fit
-    /// the socket's buffer at once is not sent.
+    /// Sends all bytes. A descriptor, if given, accompanies the first byte. Bytes that do not fit the socket's buffer
+    /// at once are not sent.
     pub fn send(&self, bytes: &[u8], descriptor: Option<c_int>) -> bool {
         let mut iov = Iovec {
             base: bytes.as_ptr().cast(),
@@ -456,7 +456,7 @@ impl Connection {
         sent == bytes.len() as isize
     }
 
-    /// Opens the file that the other side names, and passes it on. False where it names none.
+    /// Opens the file that the other side requests, and passes it on. Returns `false` if it requests none.
     fn hand_over(&self) -> bool {
         let mut room = [0; PAGE];
         let Ok(path) = CStr::from_bytes_with_nul(self.0.read(&mut room)) else {

@@ -11,9 +11,9 @@ use std::cell::Cell;
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Return addresses that tell one place from another, beside the lines of Python.
+/// Number of return addresses that distinguish one location from another, in addition to the Python lines.
 const CALLERS: usize = 16;
-/// How many words of the stack are looked at.
+/// Number of stack words that are checked.
 const WORDS: usize = 256;
 /// Places that a thread remembers.
 const REMEMBERED: usize = 256;
@@ -21,7 +21,7 @@ const REMEMBERED: usize = 256;
 const BLOCK_BITS: u32 = 21;
 const BLOCKS: usize = 1 << 13;
 
-/// The blocks that hold code, by their numbers; 0 for none. Of two that share an entry, the later one counts.
+/// The numbers of the blocks that hold code; 0 for an unused entry. If two blocks share an entry, the later one counts.
 static CODE: [AtomicU32; BLOCKS] = [const { AtomicU32::new(0) }; BLOCKS];
 
 thread_local! {
@@ -36,8 +36,8 @@ pub fn mix(hash: u64, word: usize) -> u64 {
     (hash.rotate_left(23) ^ word as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
-/// The number of the place that calls a wrapper, by an aligned address in the wrapper's frame. What lies below it is no
-/// sign of the place: there the driver has just been, and has left something else each time.
+/// Returns a number for the location that calls a wrapper. `top` is an aligned address in the wrapper's frame. The
+/// words below it do not identify the location: the driver has just run there, and has left something else each time.
 #[inline(never)]
 pub fn fingerprint(top: usize) -> u64 {
     let seen = python::fingerprint(on_stack(top));

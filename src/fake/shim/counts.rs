@@ -15,7 +15,7 @@ include!("counted.rs");
 struct Counts {
     /// Calls of each function.
     calls: [AtomicU64; COUNT],
-    /// Of these, calls that returned an error.
+    /// Calls that returned an error.
     errors: [AtomicU64; COUNT],
     /// Launches, copies and allocations on each device.
     uses: [[AtomicU64; 3]; DEVICES],
@@ -35,7 +35,7 @@ static PRIVATE: Page = [const {
 }; LANES];
 
 static PAGE: AtomicPtr<Page> = AtomicPtr::new(std::ptr::null_mut());
-/// How many lanes are taken.
+/// Number of per-thread counter slots in use.
 static TAKEN: AtomicUsize = AtomicUsize::new(0);
 
 /// What happened in this process at least once.
@@ -73,7 +73,7 @@ impl GpuWork {
     }
 }
 
-/// The lane of this thread; the first call takes one.
+/// Returns the counter slot of this thread; the first call reserves one.
 #[inline]
 pub fn lane() -> Lane {
     let lane = LANE.get();
@@ -127,13 +127,13 @@ fn make() -> &'static Page {
     unsafe { &*PAGE.load(Ordering::Acquire) }
 }
 
-/// How often each function was called in this process, for the process itself: a worker whose lines
-/// are told with the calls that they made. Writes the first `room` counts, in the order of
-/// [`cuda_pitfalls_count_name`], and returns how many there are. A lane is read while its thread may
-/// be counting: a call that has not returned may be missing.
+/// Writes the number of calls of each function in this process, for the process itself: a worker reports its lines with
+/// the calls that they made. Writes the first `room` counts, in the order of [`cuda_pitfalls_count_name`], and returns
+/// the total number of functions. A slot is read while its thread may be counting, so a call that has not returned may
+/// be missing.
 ///
 /// # Safety
-/// `out` must have room for so many counts, or be null with a `room` of 0.
+/// `out` must have room for `room` counts, or be null with a `room` of 0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuda_pitfalls_counts(out: *mut u64, room: usize) -> usize {
     let page = PAGE.load(Ordering::Acquire);

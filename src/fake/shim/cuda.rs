@@ -1,9 +1,9 @@
-//! The forwarding libcuda: it stands before the real one under its name, tells the tracer of calls
-//! that change state, counts the others, and passes every call on as it is.
+//! The forwarding libcuda, which is loaded under the name of the real one. It reports calls that change state to the
+//! tracer, counts the others, and passes every call on unchanged.
 //!
-//! The real library is this one's only dependency by name, so the loader finds in it every symbol
-//! that is not here. A program that asks `cuGetProcAddress` gets the functions of this library for
-//! those of the real one, by their addresses.
+//! The real library is this one's only dependency by name, so the loader finds in it every symbol that is not here. A
+//! program that calls `cuGetProcAddress` gets the functions of this library instead of those of the real one, by their
+//! addresses.
 
 #![deny(unsafe_op_in_unsafe_fn)]
 #![allow(non_snake_case, reason = "the functions have the names of C")]
@@ -34,8 +34,8 @@ mod wrapped {
 #[unsafe(link_section = ".init_array")]
 static START: extern "C" fn() = start;
 
-/// The folder of the trace, ended by NUL; empty where nothing is told. The tracer writes it into its copy of the
-/// library, behind the mark by which it finds the place.
+/// The directory of the trace, ended by NUL; empty if nothing is reported. The tracer writes it into its copy of the
+/// library, behind the mark by which it finds the position.
 #[used]
 #[unsafe(link_section = ".data")]
 static FOLDER: [u8; FOLDER_BYTES] = shared::room(b"cuda-pitfalls:address:");

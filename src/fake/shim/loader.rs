@@ -16,7 +16,7 @@ pub struct LoadedFile {
     pub name: *const c_char,
 }
 
-/// What [`dlinfo`] is asked for: the `link_map` of a library.
+/// The request of [`dlinfo`] for the `link_map` of a library.
 pub const RTLD_DI_LINKMAP: c_int = 2;
 
 /// The versions that `dlsym` has in the C library, by architecture and age.
@@ -42,8 +42,8 @@ pub fn file_of(address: usize) -> Option<Vec<u8>> {
     }
 }
 
-/// Whether this process has mapped a libcuda, and not the one below the trace's folder. Longer lines of the kernel's list
-/// are looked at up to their first bytes.
+/// Returns `true` if this process has mapped a libcuda other than the one below the trace's directory. Only the first
+/// bytes of longer lines in the kernel's list are checked.
 pub fn has_other_libcuda(folder: &[u8]) -> bool {
     let Some(maps) = c::Descriptor::open(c"/proc/thread-self/maps", false) else {
         return false;

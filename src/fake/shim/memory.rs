@@ -1,8 +1,9 @@
-//! Whose the memory of the GPUs is: what this process has taken and not given back, by the place that took it. In memory
-//! that the tracer can read even after the process was killed (src/trace/tracer/ledger.rs).
+//! The owners of GPU memory: the memory that this process has allocated and not freed, by the location that allocated
+//! it. It is kept in memory that the tracer can read even after the process was killed (src/trace/tracer/ledger.rs).
 //!
-//! Allocations are tallied here, each with its size and address; the tracer hears of a place once. What the driver takes
-//! for itself has no size in any call: the tracer reads the GPUs' memory around calls that may take some.
+//! Allocations are tallied here, each with its size and address; each location is reported to the tracer once. Memory
+//! that the driver allocates for itself has no size in any call: the tracer reads the GPUs' memory around calls that
+//! may allocate some.
 
 use crate::c::Quiet;
 use crate::counts::DEVICES;
@@ -21,7 +22,7 @@ const ROWS: usize = 4096;
 const OWN_ROWS: usize = ROWS - DEVICES;
 /// The driver takes memory in blocks of this size.
 const BLOCK: usize = 2 << 20;
-/// The process tells of a new peak only if it is higher by this than the last of which it told, and by this part of it.
+/// The process reports a new peak only if it exceeds the last reported one by this many bytes, and by this part of it.
 const PEAK_BYTES: u64 = 2 << 20;
 const PEAK_PART: u64 = 64;
 /// How often memory is read around a call in one process.
@@ -130,9 +131,9 @@ struct HeldMemory {
 }
 
 impl HeldMemory {
-    /// Whether NVML charges it to this process. What was opened by a handle of CUDA's IPC, or lies on another GPU than that
-    /// of the context, it charges to its owner as long as that has it; physical memory that was imported, to both
-    /// (memory/ipc-import-costs-nothing-more; 580.159.04).
+    /// Returns `true` if NVML reports the memory for this process. Memory that was opened by a CUDA IPC handle, or that
+    /// lies on a GPU other than the context's, is reported for its owner as long as the owner has it. Physical memory
+    /// that was imported is reported for both (memory/ipc-import-costs-nothing-more; 580.159.04).
     fn is_charged(&self) -> bool {
         self.kind != HeldKind::Imported || self.context == 0
     }
@@ -181,7 +182,7 @@ struct MemoryTally {
     pools: Vec<DriverPool>,
     /// Mappings of physical memory: the address, with length and handle.
     mappings: WordMap<usize, (usize, usize)>,
-    /// The most that was live on each device, and of which the tracer was told.
+    /// The most live bytes on each device, and the most that was reported to the tracer.
     most: Vec<u64>,
     told: Vec<u64>,
 }
@@ -196,18 +197,18 @@ static AROUND: AtomicU32 = AtomicU32::new(0);
 /// The GPUs on which memory was read around the first call of each function, as bits.
 static ASKED: [AtomicU64; COUNT] = [const { AtomicU64::new(0) }; COUNT];
 static SEEN: [AtomicUsize; VALUES] = [const { AtomicUsize::new(0) }; VALUES];
-/// Whether something was given back to a pool, which keeps it until a synchronisation.
+/// `true` if memory was freed to a pool, which keeps it until a synchronization.
 static IS_POOL_CHANGED: AtomicBool = AtomicBool::new(false);
 /// Whether a graph was made.
 static HAS_GRAPHS: AtomicBool = AtomicBool::new(false);
 
-/// Whether the trace is to say whose memory is.
+/// Returns `true` if the trace records the owners of memory.
 #[inline]
 fn is_on() -> bool {
     IS_ON.load(Ordering::Relaxed)
 }
 
-/// Begins in a process that has initialised the driver, and tells the tracer.
+/// Starts the tally in a process that has initialized the driver, and informs the tracer.
 pub fn begin() {
     static HAS_BEGUN: AtomicBool = AtomicBool::new(false);
     if !crate::original::notes_memory()
@@ -273,7 +274,8 @@ pub enum Around {
     Launch(usize),
 }
 
-/// Before a call: has memory read, if the call may take some in the driver. The number of what was told; 0 for nothing.
+/// Called before a call. Has memory read if the driver may allocate some in the call. Returns the number of the
+/// message; 0 if none was sent.
 #[inline]
 pub fn before(index: usize, around: Around) -> u64 {
     if is_on() {
@@ -361,7 +363,7 @@ fn ask_after(index: usize, number: u64, device: Option<i32>) {
         .send(None);
 }
 
-/// Asks the driver what pools and graphs have reserved.
+/// Queries the driver for the memory that pools and graphs have reserved.
 fn refresh(quiet: &Quiet) {
     let Some((page, mut tally)) = tally(quiet) else {
         return;
@@ -608,7 +610,8 @@ impl MemoryTally {
             .wrapping_add(words.rounding.load(Ordering::Relaxed))
     }
 
-    /// Whether a device holds so much more than ever before that the tracer is to be told, now that some is given back.
+    /// Returns `true` if a device holds so much more than ever before that the tracer must be informed before some of
+    /// it is freed.
     fn is_peak(&mut self, page: &MemoryPage, device: usize) -> bool {
         let live = self.live(page, device);
         let (Some(most), Some(told)) = (self.most.get(device), self.told.get_mut(device)) else {
@@ -623,7 +626,7 @@ impl MemoryTally {
     }
 }
 
-/// Writes what an allocation changes, of which the blocks have so many bytes.
+/// Writes the changes of an allocation. `blocks` is the size of its blocks, in bytes.
 fn change(page: &MemoryPage, held: HeldMemory, blocks: u64, is_taken: bool) {
     let (row, words) = (&page.rows[held.row], &page.devices[held.device]);
     let charged = if held.is_charged() { held.bytes } else { 0 };
@@ -706,7 +709,7 @@ pub enum GivesBack {
     External,
     /// Addresses at which physical memory is mapped.
     Mapping,
-    /// A pool, which may not be asked for anything from then on.
+    /// A pool. It must not be queried from then on.
     Pool,
 }
 
@@ -738,9 +741,9 @@ fn take_out(quiet: &Quiet, name: HeldName) -> Option<HeldMemory> {
     Some(held)
 }
 
-/// Has the tracer look before something is given back, if there was never more. Another process's thread that reaches
-/// the same peak finds it told. Memory of another process is charged to this one once its owner has given it back,
-/// which nothing here shows.
+/// Has the tracer read memory before an allocation is freed, if the process never held more. A thread that reaches the
+/// same peak finds it reported. Memory of another process is counted for this one once its owner has freed it, which
+/// nothing here shows.
 fn tell_peak(quiet: &Quiet, name: HeldName) {
     let Some((page, mut tally)) = tally(quiet) else {
         return;
@@ -861,7 +864,8 @@ pub fn context_gone(device: Option<i32>, context: usize) {
     }
 }
 
-/// What a call that succeeded has taken, by its arguments: one function for each way of calls.txt.
+/// Records the memory that a successful call has allocated, from its arguments. There is one function for each way of
+/// calls.txt.
 ///
 /// # Safety
 /// The arguments are those of a call that succeeded; so everywhere below.
@@ -947,10 +951,10 @@ unsafe fn from_pool(index: usize, args: &[usize], pool: usize, stream: usize) {
     }
 }
 
-/// After a synchronisation, at which pools give back what they need not keep.
+/// Called after a synchronization, at which pools free what they need not keep.
 ///
 /// # Safety
-/// As above.
+/// The conditions of [`alloc`].
 pub unsafe fn synced(_index: usize, _args: &[usize]) {
     if IS_POOL_CHANGED.swap(false, Ordering::Relaxed) {
         refresh(&Quiet::begin());
@@ -977,10 +981,10 @@ pub unsafe fn physical(index: usize, args: &[usize]) {
     }
 }
 
-/// One more handle of physical memory.
+/// Adds a handle of physical memory.
 ///
 /// # Safety
-/// As above.
+/// The conditions of [`alloc`].
 pub unsafe fn retained(_index: usize, args: &[usize]) {
     // SAFETY: as above.
     refer(unsafe { word(args[0]) }, 0);
@@ -1069,10 +1073,10 @@ pub unsafe fn opened(index: usize, args: &[usize]) {
     );
 }
 
-/// `CUDA_EXTERNAL_MEMORY_HANDLE_DESC`, whose size stands behind the type and the handle.
+/// Reads `CUDA_EXTERNAL_MEMORY_HANDLE_DESC`. The size follows the type and the handle.
 ///
 /// # Safety
-/// As above.
+/// The conditions of [`alloc`].
 pub unsafe fn external(index: usize, args: &[usize]) {
     // SAFETY: as above.
     let (handle, bytes) = unsafe { (word(args[0]), word(args[1] + 24)) };

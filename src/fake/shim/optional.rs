@@ -29,11 +29,11 @@ const OPTIONAL: [(&str, Matters); 7] = [
     ("libnvcuvid.so", Matters::BeforeInit),
 ];
 
-/// For each library the number of the message that it is looked for, until it is found; 0 where there is none.
+/// For each library, the number of the message about the search for it, until it is found; 0 without a message.
 static SOUGHT: [AtomicU64; OPTIONAL.len()] = [const { AtomicU64::new(0) }; OPTIONAL.len()];
 /// How many of these are not 0.
 static MISSING: AtomicU32 = AtomicU32::new(0);
-/// The libraries, a bit for each, that were asked for and of which nobody has looked yet whether they are there now.
+/// The libraries that were requested and not checked since, a bit for each.
 static OPENING: AtomicU32 = AtomicU32::new(0);
 
 fn file_name(path: &[u8]) -> &[u8] {
@@ -74,7 +74,8 @@ fn tell_found(index: usize) {
     }
 }
 
-/// Looks whether what was asked for last is there now: a program that asks again, by another name, may find it.
+/// Checks if the library that was requested last is loaded now: a program that tries again, by another name, may find
+/// it.
 extern "C" fn settle() {
     let opening = OPENING.swap(0, Ordering::Relaxed);
     if opening == 0 {

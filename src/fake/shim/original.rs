@@ -8,9 +8,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 const RTLD_NOLOAD: i32 = 4;
 
-/// The path of the real library, and [`ALL_CALLS`] if questions are counted too, and [`MEMORY`] if it is noted whose
-/// memory is; each ended by NUL. The tracer writes it into its copy of this library, behind the mark by which it finds
-/// the place.
+/// The path of the real library. [`ALL_CALLS`] follows if queries are counted too, and [`MEMORY`] if the owners of
+/// memory are recorded; each is ended by NUL. The tracer writes it into its copy of this library, behind the mark by
+/// which it finds the position.
 #[used]
 #[unsafe(link_section = ".data")]
 static REAL: [u8; 1280] = shared::room(b"cuda-pitfalls:libcuda:");
@@ -20,7 +20,7 @@ const MEMORY: &[u8] = b"memory";
 
 static NOTES_MEMORY: AtomicBool = AtomicBool::new(false);
 
-/// Whether it is noted whose memory is.
+/// Returns `true` if the owners of memory are recorded.
 pub fn notes_memory() -> bool {
     NOTES_MEMORY.load(Ordering::Relaxed)
 }

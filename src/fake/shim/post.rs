@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 const PATIENCE_NS: u64 = 2_000_000_000;
 /// The same after a timeout.
 const SHORT_PATIENCE_NS: u64 = 250_000_000;
-/// After so many timeouts in a row the tracer is taken for lost.
+/// Number of consecutive timeouts after which the tracer is considered lost.
 const MOST_TIMEOUTS: u32 = 8;
 
 /// The files of a trace's folder (src/tracer/place.rs).
@@ -45,7 +45,7 @@ static TRACE: OnceLock<TraceSocket> = OnceLock::new();
 pub struct Tally {
     /// How many seccomp filters the tracer has.
     filters: AtomicU64,
-    /// How often a process began not to tell what it does.
+    /// Number of times that a process stopped reporting.
     silent: AtomicU64,
     /// The first of these processes, each with [`Unreported`] in its lowest bit.
     processes: [AtomicU64; 32],
@@ -75,7 +75,7 @@ static TALLIED: AtomicPtr<Tally> = AtomicPtr::new(std::ptr::null_mut());
 static IS_LOST: AtomicBool = AtomicBool::new(false);
 static TIMEOUTS: AtomicU32 = AtomicU32::new(0);
 
-/// Numbers the messages of a process, so that what came before a call is met with what came after.
+/// The number of the next message of this process. It pairs the message before a call with the message after it.
 static NEXT: AtomicU64 = AtomicU64::new(1);
 
 /// A number for the messages about one call.
@@ -113,7 +113,7 @@ fn socket_in(folder: &[u8]) -> Option<TraceSocket> {
     })
 }
 
-/// The folder of the trace; empty where there is none.
+/// Returns the directory of the trace; empty without a trace.
 pub fn folder() -> &'static [u8] {
     let known = TRACE
         .get()
@@ -157,7 +157,7 @@ fn tally() -> &'static Tally {
     unsafe { &*found }
 }
 
-/// Tells nothing more, and lets the tracer know that there is more than it was told.
+/// Stops reporting, and informs the tracer that its data is incomplete.
 fn fall_silent() {
     if !IS_LOST.swap(true, Ordering::Relaxed) {
         note_unreported(Unreported::Rest);
@@ -234,8 +234,9 @@ pub fn send(bytes: &[u8], descriptor: Option<i32>, waits: bool) {
     }
 }
 
-/// Tells that a program asked for something that a machine with a GPU may have, and the fake driver's does not: who
-/// gives up on that does what it would not do there. Nothing is told beside a real driver. True if it was told.
+/// Reports that a program requested something that a machine with a GPU may have but the simulated driver does not. A
+/// program that gives up after that behaves differently than on such a machine. Nothing is reported with a real driver.
+/// Returns `true` if a report was sent.
 pub fn tell_absent(call: &str, name: &[u8]) -> bool {
     static TOLD: AtomicU32 = AtomicU32::new(0);
     let _errno = c::Errno::kept();
@@ -253,7 +254,8 @@ pub fn tell_absent(call: &str, name: &[u8]) -> bool {
     is_told
 }
 
-/// Tells of a function that was looked up and is not there; and that the process went on to one that is, or calls one.
+/// Reports a function that a program looked up and that is missing. Also reports that the process then looked up an
+/// existing function, or calls one.
 pub fn tell_lookup(call: &str, name: &[u8], is_there: bool) {
     static LAST_IS_ABSENT: AtomicBool = AtomicBool::new(false);
     if !is_there {

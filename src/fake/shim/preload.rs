@@ -1,8 +1,8 @@
-//! The hook: the library that the driver calls inside `cuInit`, before it reads its variables, and
-//! that stands before the C library's functions for changing variables and for starting programs.
+//! The hook: the library that the driver calls inside `cuInit`, before it reads its variables. It also replaces the C
+//! library's functions for changing variables and for starting programs.
 //!
-//! The driver opens it by `CUDA_INJECTION64_PATH`; the loader puts it before the C library by
-//! `LD_PRELOAD`. It is the same file both times, so both share what they know.
+//! The driver opens it by `CUDA_INJECTION64_PATH`; the loader puts it before the C library by `LD_PRELOAD`. It is the
+//! same file both times, so both share their state.
 
 #![deny(unsafe_op_in_unsafe_fn)]
 // C's `open` has `...` for the mode. On Linux it is in the register of a third argument on x86-64 and AArch64 alike, and
@@ -259,7 +259,7 @@ extern "C" fn end() {
 
 macro_rules! ends {
     ($($name:ident;)*) => {$(
-        /// As the C function.
+        /// Behaves like the C function.
         #[unsafe(no_mangle)]
         pub extern "C" fn $name(code: c_int) -> ! {
             end();
@@ -336,11 +336,10 @@ looks! {
 
 macro_rules! jumps {
     ($($name:ident ($($argument:ident: $type:ty),*) $look:ident;)*) => {$(
-        /// Jumps to the C library's function, whose answer depends on its caller's place, after a look at what is asked
-        /// for.
+        /// Checks the request, then jumps to the C library's function, whose result depends on its caller's address.
         ///
         /// # Safety
-        /// As for the C function.
+        /// The conditions of the C function.
         #[unsafe(naked)]
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name($($argument: $type),*) -> *mut c_void {
@@ -373,8 +372,8 @@ extern "C" fn opened(path: Text) -> *mut c_void {
     next(&REAL, c"dlopen")
 }
 
-/// The C library's `dlsym`. Tells if one of the fake driver's libraries is asked for a function of CUDA or NVML that it
-/// lacks.
+/// Calls the C library's `dlsym`. Reports if a library of the simulated driver is searched for a CUDA or NVML function
+/// that it lacks.
 extern "C" fn looked_up(handle: *mut c_void, name: Text) -> *mut c_void {
     static REAL: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
     let mut real = REAL.load(Ordering::Relaxed);
@@ -431,11 +430,11 @@ unsafe fn real_getenv(name: *const c_char) -> *mut c_char {
     }
 }
 
-/// Only libcuda's own question for the mask is told: it proves in which order the hook and the mask
-/// come, and which value the driver got.
+/// Returns the value like the C function. Only libcuda's own query of the mask is reported: it proves the order of the
+/// hook and the mask, and the value that the driver got.
 ///
 /// # Safety
-/// As for the C function.
+/// The conditions of the C function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn getenv(name: *const c_char) -> *mut c_char {
     // SAFETY: as for `setenv`.

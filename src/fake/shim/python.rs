@@ -1,19 +1,19 @@
-//! A number for the place in Python at which this thread stands, so that two lines that allocate through the same
-//! machine code are told apart without a stack.
+//! A number for the current Python location of this thread. It distinguishes two lines that allocate through the same
+//! machine code, without a stack.
 //!
 //! The thread is in a call, so its frames stay as they are, whether or not it holds the interpreter's lock. The layouts
-//! are those of CPython's headers; the tracer, which reads the stacks themselves, has its own (py-spy). Memory is looked
-//! at before it is read, because an interpreter may have been built otherwise.
+//! come from CPython's headers; the tracer, which reads the stacks themselves, has its own (py-spy). Memory is checked
+//! before it is read, because an interpreter may have been built otherwise.
 
 use crate::c::{self, CheckedWords};
 use std::ffi::{CStr, c_char, c_void};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// More frames than this are not told apart.
+/// Frames beyond this number are not distinguished.
 const MOST_FRAMES: usize = 48;
 
-/// After so many stacks that were read down to their end, the layout is right, and is trusted: each look at a page is a
+/// Number of stacks read down to their end after which the layout is trusted. Before that, each check of a page costs a
 /// system call.
 const TRUSTED_WALKS: u32 = 256;
 
@@ -23,12 +23,12 @@ static WALKS: AtomicU32 = AtomicU32::new(0);
 struct FrameLayout {
     /// From the thread's state to its innermost frame.
     frame: &'static [usize],
-    /// The frame below, and what tells where a frame stands.
+    /// The frame below, and the fields with the current location of a frame.
     previous: usize,
     standing: &'static [usize],
 }
 
-/// The layouts by the minor version of Python 3.
+/// Returns the layout for a minor version of Python 3.
 fn layout_of(minor: u32) -> Option<FrameLayout> {
     Some(match minor {
         7..=9 => FrameLayout {
@@ -66,8 +66,8 @@ struct PythonOfProcess {
     thread_state: unsafe extern "C" fn() -> usize,
 }
 
-/// The interpreter; none if there is none, or one that is not known. It is looked for once: the libraries of CUDA are
-/// loaded by it.
+/// Returns the interpreter; `None` if this process has none, or an unknown one. It is searched once: it is what loads
+/// the CUDA libraries.
 fn interpreter() -> Option<&'static PythonOfProcess> {
     static FOUND: OnceLock<Option<PythonOfProcess>> = OnceLock::new();
     FOUND.get_or_init(find).as_ref()
@@ -104,7 +104,7 @@ fn find() -> Option<PythonOfProcess> {
     }
 }
 
-/// Goes on with a hash over where each frame of Python of this thread stands.
+/// Continues a hash over the current location of each Python frame of this thread.
 pub fn fingerprint(mut hash: u64) -> u64 {
     let Some(PythonOfProcess {
         layout,

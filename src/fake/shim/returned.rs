@@ -18,10 +18,10 @@ const MARK_BYTES: usize = 22;
 /// What each call returns; 0 for one that is passed on.
 static STATUSES: [AtomicU32; COUNT] = [const { AtomicU32::new(0) }; COUNT];
 
-/// What a call returns that the driver lacks; 0 if the library has none of these.
+/// The result of a call that the driver lacks; 0 if the library replaces no such call.
 static FOR_LACKING: AtomicU32 = AtomicU32::new(0);
 
-/// Reads which calls are not passed on. The driver's functions were looked up before.
+/// Reads which calls are not passed on. The driver's functions were resolved before.
 pub fn start() {
     // SAFETY: the array was written before the library was loaded; see `start` in cuda.rs.
     let bytes = unsafe { std::ptr::read_volatile(&raw const RETURNED) };
@@ -68,7 +68,7 @@ pub fn status(index: usize) -> Option<u32> {
 }
 
 /// Calls the injection hook, as a driver does in the first `cuInit` of a process before it looks for a GPU (measured
-/// with 580.159.04 where the GPUs are hidden, and with 535.261.03 where there is none).
+/// with 580.159.04 where the GPUs are hidden, and with 535.261.03 without a GPU).
 pub fn call_hook() {
     static CALLED_IN: AtomicU32 = AtomicU32::new(0);
     let process = std::process::id();

@@ -18,10 +18,10 @@ const DEINITIALIZED: u32 = 4;
 /// `CUDA_ERROR_INVALID_CONTEXT`.
 const INVALID_CONTEXT: u32 = 201;
 
-/// More events than this of one kind and one process are counted and not told.
+/// Maximum number of reported events of the same kind in one process; more are only counted.
 const MOST: u32 = 64;
 
-/// How many events of a kind may still be told.
+/// The number of events of a kind that may still be reported.
 struct Allowance(AtomicU32);
 
 impl Allowance {
@@ -125,7 +125,7 @@ fn tell_appeared(index: usize) {
     }
 }
 
-/// Tells of a change of a context that nothing was told of before.
+/// Reports a change of a context that follows no reported call.
 #[cold]
 fn tell_context(call: &str, change: &str, is_primary: bool, handle: usize, device: i32) {
     let mut message = TracerMessage::event("context", call, post::number());
@@ -310,7 +310,8 @@ fn before_context(call: &str, device: i32) -> u64 {
     number
 }
 
-/// Tells what became of it. Of a primary context: whether the thread had a current context before the call.
+/// Reports the result of the call. For a primary context, this includes whether the thread had a current context before
+/// the call.
 fn after_context(
     call: &str,
     number: u64,
@@ -432,7 +433,7 @@ primary! {
     cuDevicePrimaryCtxReset_v2 "cuDevicePrimaryCtxReset_v2" "reset"
 }
 
-/// Around a call that makes another context on a device.
+/// Wraps a call that creates another context on a device.
 fn create(
     call: &'static str,
     index: usize,
@@ -604,8 +605,8 @@ fn after_opened(call: &'static str, index: usize, status: u32) -> u32 {
     status
 }
 
-/// Before a call that is told by its kind. Code takes memory where it is loaded, so memory is read
-/// before. The number of what is told; 0 if it is told no more.
+/// Called before a call that is reported by its kind. Code allocates memory when it is loaded, so memory is read
+/// before. Returns the number of the message; 0 if no more messages of this kind are sent.
 pub fn before_told(index: usize, kind: &str) -> u64 {
     let allowance = match kind {
         "peer" => &PEERS,
@@ -624,7 +625,7 @@ pub fn before_told(index: usize, kind: &str) -> u64 {
     number
 }
 
-/// After a call that is counted and told by its kind: peer access, handles for others, code.
+/// Called after a call that is counted and reported by its kind: peer access, handles for other processes, code.
 pub fn after_told(index: usize, status: u32, kind: &'static str, number: u64) {
     after(index, status, true);
     if kind == "peer" {

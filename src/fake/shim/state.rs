@@ -1,5 +1,4 @@
-//! What is known of this process: whether the driver is initialised, which contexts there are, and
-//! which GPU a thread works on.
+//! The state of this process: whether the driver is initialized, the existing contexts, and the GPU that a thread uses.
 
 use crate::c;
 use crate::counts;
@@ -28,7 +27,7 @@ static IS_READY: AtomicBool = AtomicBool::new(false);
 static VISIBLE: AtomicU32 = AtomicU32::new(0);
 /// Which primary contexts are active, by the bit of their ordinal.
 static ACTIVE: AtomicU64 = AtomicU64::new(0);
-/// Contexts that are no primary ones, with their device.
+/// Contexts other than primary ones, with their device.
 static OTHERS: Mutex<Vec<(usize, i32)>> = Mutex::new(Vec::new());
 /// Changes whenever a context goes away, so that no thread takes a new one for an old one.
 static GENERATION: AtomicU64 = AtomicU64::new(1);
@@ -54,7 +53,7 @@ pub fn has_one_device() -> bool {
     VISIBLE.load(Ordering::Relaxed) <= 1
 }
 
-/// Has a forked child tell that it has inherited an initialised driver.
+/// Makes a forked child report that it has inherited an initialized driver.
 pub fn watch_forks() {
     extern "C" fn child() {
         counts::forget();
@@ -111,7 +110,7 @@ pub fn count() -> Option<u32> {
     (asked == Some(SUCCESS)).then_some(count.max(0) as u32)
 }
 
-/// Whether a GPU's primary context is active. The question makes none (measured).
+/// Returns `true` if a GPU's primary context is active. The query does not create one (measured).
 pub fn is_active(device: i32) -> bool {
     let (mut flags, mut active) = (0u32, 0i32);
     let asked = real_function!("cuDevicePrimaryCtxGetState", fn(i32, *mut u32, *mut i32))
@@ -168,8 +167,8 @@ pub fn forget_other(context: usize) -> Option<i32> {
     Some(others.swap_remove(at).1)
 }
 
-/// The driver is asked again after so many uses: it takes longer to answer than a launch should be
-/// delayed, and a context may become current on a way that is not seen.
+/// Number of uses after which the driver is queried again. The query takes longer than a launch should be delayed, and
+/// a context may become current in a way that is not intercepted.
 const USES: u32 = 256;
 
 /// The GPU of the thread's current context.
@@ -200,7 +199,7 @@ thread_local! {
 /// The thread that was the last to select its first context; 0 before that.
 static SELECTOR: AtomicU32 = AtomicU32::new(0);
 
-/// Notes the thread that has selected a context. A thread is asked until it has one, and then never again.
+/// Records the thread that has selected a context. A thread is checked until it has one, and then never again.
 #[inline]
 pub fn note_selected() {
     if !HAS_SELECTED.get() && current_device().is_some() {
@@ -209,7 +208,8 @@ pub fn note_selected() {
     }
 }
 
-/// The thread that had selected a context, where this one has none now: this one itself if it had.
+/// Returns the thread that had selected a context, if this one has no current context: this one itself if it had
+/// selected one.
 pub fn selector() -> Option<u32> {
     moved();
     if current_device().is_some() {

@@ -11,7 +11,7 @@ const STARTS: [&[u8]; 7] = [
     b"JAX_",
     b"NVIDIA_TF32_OVERRIDE",
 ];
-/// What the name of a mask has in it, also where it is misspelt: one of these.
+/// Parts of a mask's name, also of a misspelled one: the name contains one of these.
 const MASK: [&[&[u8]]; 3] = [&[b"VISIBLE"], &[b"CUDA", b"DEVICE"], &[b"CUDA", b"GPU"]];
 /// Names that begin so and say where things are, and which; nothing that is measured depends on them.
 const NOT: [&[u8]; 6] = [

@@ -1,4 +1,4 @@
-//! The few C functions the library needs, declared by hand so that it builds with nothing but std.
+//! The few C functions that the library needs, declared by hand so that it builds with only std.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_long, c_void};
 use std::path::PathBuf;
@@ -6,7 +6,7 @@ use std::path::PathBuf;
 pub const PROT_READ_WRITE: c_int = 1 | 2;
 pub const MAP_SHARED: c_int = 1;
 pub const MAP_PRIVATE: c_int = 2;
-/// Private, anonymous and without reserve: a large host allocation takes nothing until it is used.
+/// Private, anonymous and without reserve: a large host allocation uses no memory until it is accessed.
 pub const MAP_HOST: c_int = 0x02 | 0x20 | 0x4000;
 
 /// `Dl_info`: the name of the file, where the file begins, the name of the symbol, and where the symbol is.
@@ -70,8 +70,8 @@ pub fn open_error(path: &CStr) -> i32 {
     0
 }
 
-/// The error of a system call whose arguments are all -1, which is no address, no descriptor and no size; 0 if it needs
-/// none of them.
+/// Returns the error of a system call with the argument -1 everywhere, which is not a valid address, descriptor or
+/// size; 0 if the call takes no such argument.
 pub fn bad_call(number: i64) -> i32 {
     const NONE: c_long = -1;
     // SAFETY: the kernel refuses the arguments or does not read them.
@@ -104,7 +104,7 @@ pub fn function(file: &[u8], name: &CStr) -> Option<unsafe extern "C" fn() -> c_
     })
 }
 
-/// A symbol of this library, which a library that stands before it may have, too.
+/// Returns a symbol of this library, which a library loaded before it may also have.
 pub fn own_symbol(name: &CStr) -> Option<*mut c_void> {
     use std::os::unix::ffi::OsStrExt;
     const RTLD_LAZY: c_int = 1;

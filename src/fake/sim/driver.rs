@@ -1,5 +1,5 @@
-//! The symbols of libcuda. Every call but `cuInit`, `cuDriverGetVersion`, the error texts and the log needs an
-//! initialised driver.
+//! The symbols of libcuda. Every call except `cuInit`, `cuDriverGetVersion`, the error texts and the log requires an
+//! initialized driver.
 
 pub mod context;
 mod copy;
@@ -18,7 +18,7 @@ use crate::model::status::Outcome;
 use crate::model::thread::Thread;
 use crate::process::SimulatedProcess;
 
-/// Runs a call that needs an initialised driver.
+/// Runs a call that requires an initialized driver.
 fn call(work: impl FnOnce(&mut SimulatedProcess, &mut Thread) -> Outcome) -> u32 {
     enter(|process, thread| {
         process.machine()?;
@@ -34,7 +34,7 @@ fn call_in(work: impl FnOnce(&mut SimulatedProcess, &mut Thread, ContextOwner) -
     })
 }
 
-/// Runs a call that looks at its handle first: a null one is refused even where the driver is not initialised (the
+/// Runs a call that checks its handle first: a null handle is rejected even if the driver is not initialized (the
 /// survey of calls).
 fn call_on(
     handle: u64,

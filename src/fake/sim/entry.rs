@@ -128,8 +128,8 @@ pub fn late_count() -> Option<i32> {
     (process.phase == Phase::Ready).then_some(process.devices.len() as i32)
 }
 
-/// How many devices a forked child is told: the runtime remembers what its parent counted, while every other call says
-/// that the driver is not initialised. Measured for a parent that had only counted.
+/// Returns the number of devices for a forked child: the runtime remembers what its parent counted, while every other
+/// call reports that the driver is not initialized. Measured for a parent that had only counted.
 pub fn inherited_count() -> Option<i32> {
     if exit::has_run() {
         return None;

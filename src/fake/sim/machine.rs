@@ -1,4 +1,5 @@
-//! The simulated machine: its description, and the table of the processes that share it. Both lie beside the library.
+//! The simulated machine: its description, and the table of the processes that share it. Both files are in the
+//! directory of the library.
 
 pub mod description;
 pub mod gpu;
@@ -51,7 +52,7 @@ impl SimulatedMachine {
 pub enum NoMachine {
     /// The library was not loaded from a folder with `machine.conf` and `machine.state`.
     Missing,
-    /// They are there but malformed.
+    /// The files exist but are malformed.
     Malformed,
 }
 

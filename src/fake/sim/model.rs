@@ -18,8 +18,8 @@ pub mod limits;
 pub mod mapping;
 pub mod mask;
 pub mod module;
-/// Names and messages of status codes, from the table that the program has too: a link to it, so that a package of this
-/// crate, which has none of `calls/`, has the file.
+/// Names and messages of status codes, from the program's table. The file is a link to it, so that a package of this
+/// crate has it without `calls/`.
 pub mod names;
 pub mod needs;
 pub mod pool;

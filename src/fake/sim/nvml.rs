@@ -1,5 +1,5 @@
-//! The symbols of libnvidia-ml. NVML sees every GPU, whatever the mask, and every process's memory; it initialises no
-//! driver.
+//! The symbols of libnvidia-ml. NVML sees every GPU, whatever the mask, and every process's memory; it does not
+//! initialize the driver.
 
 mod device;
 mod memory;
@@ -26,13 +26,13 @@ use status::*;
 use std::ffi::c_char;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-/// How often NVML was initialised without being shut down.
+/// Number of NVML initializations without a shutdown.
 static OPENINGS: AtomicU32 = AtomicU32::new(0);
 
-/// The process that did so. A forked child has to do it anew (process/nvml-across-a-fork).
+/// The process that initialized NVML. A forked child has to initialize it again (process/nvml-across-a-fork).
 static OPENER: AtomicU32 = AtomicU32::new(0);
 
-/// The GPUs that NVML counted when it was initialised, a bit for each: those whose device file could be opened.
+/// The GPUs that NVML counted when it was initialized, a bit for each: those with a device file that could be opened.
 static COUNTED: AtomicU64 = AtomicU64::new(0);
 
 fn count(gpus: usize) {
@@ -48,7 +48,7 @@ fn counted() -> Vec<usize> {
     (0..64).filter(|gpu| bits & (1 << gpu) != 0).collect()
 }
 
-/// Whether this process initialised NVML.
+/// Returns `true` if this process initialized NVML.
 fn is_open() -> bool {
     OPENINGS.load(Ordering::Acquire) != 0 && OPENER.load(Ordering::Acquire) == c::pid()
 }
@@ -57,7 +57,7 @@ fn is_open() -> bool {
 const FIRST_HANDLE: u64 = 0x4e56_4d4c_0000;
 const HANDLE_STEP: u64 = 0x100;
 
-/// Runs a call that needs an initialised NVML.
+/// Runs a call that requires an initialized NVML.
 fn call(work: impl FnOnce(&'static SimulatedMachine) -> Result<(), u32>) -> u32 {
     if is_open() {
         call_anyway(work)

@@ -1,8 +1,8 @@
 //! The pointers that a C caller passes.
 //!
-//! Each comes as an argument of a C function. Whoever calls such a function, which is unsafe, promises that every
-//! pointer is what the C prototype says, or null. That promise is what the `SAFETY` comments below stand on, and why
-//! most methods are safe.
+//! Each is an argument of a C function. A caller of such a function, which is unsafe, promises that every pointer is
+//! what the C prototype says, or null. The `SAFETY` comments below rely on that promise, and most methods are safe
+//! because of it.
 
 use crate::model::status::{INVALID_VALUE, Outcome, SIM_NOT_MODELLED};
 use std::ffi::{CStr, c_char};
@@ -61,7 +61,7 @@ impl<T> Out<T> {
         self.0
     }
 
-    /// The same pointer to another type, of which an argument beside it tells.
+    /// Returns the same pointer as a pointer to another type, which a different argument determines.
     ///
     /// # Safety
     /// The pointer is null or valid for a write of a `U`.
@@ -88,7 +88,7 @@ impl Out<c_char> {
     }
 }
 
-/// Something that the caller passes: null, or valid for a read of a `T`, aligned or not, of which all bytes are valid.
+/// A value that the caller passes: null, or valid for a read of a `T`, aligned or not, with all bytes valid.
 #[repr(transparent)]
 pub struct In<T: Copy>(*const T);
 

@@ -1,7 +1,7 @@
 //! The driver's state in one process: set up once, lost in a forked child.
 //!
-//! [`SimulatedProcess`] owns the objects, each of which has its own rules. A call that needs several of them is in the
-//! file of `process/` that is named after what the call is about.
+//! [`SimulatedProcess`] owns the objects, and each object has its own rules. A call that needs several of them is in
+//! the file of `process/` that is named after the call's subject.
 
 mod contexts;
 mod launches;
@@ -34,7 +34,7 @@ use crate::model::stream::StreamEvent;
 use crate::model::thread::Thread;
 use std::collections::BTreeMap;
 
-/// How far initialisation got.
+/// The progress of initialization.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 #[repr(u32)]
 pub enum Phase {
@@ -43,15 +43,15 @@ pub enum Phase {
     Ready,
     /// `cuInit` found no device to show.
     NoDevice,
-    /// `cuInit` refused the environment: a mask that names a GPU twice, or an unknown order of devices.
+    /// `cuInit` rejected the environment: a mask that lists a GPU twice, or an unknown order of devices.
     Refused,
-    /// The parent had initialised the driver before it forked this process.
+    /// The parent had initialized the driver before it forked this process.
     Forked,
 }
 
 impl Phase {
-    /// The phase that a forked child starts in, by the number of its parent's. The child inherits that the
-    /// initialisation failed, but has lost a successful one.
+    /// Returns the phase that a forked child starts in, by the number of its parent's phase. The child inherits a
+    /// failed initialization, but loses a successful one.
     pub fn in_a_child(parent: u32) -> Self {
         let inherited = [Self::NoDevice, Self::Refused]
             .into_iter()
@@ -70,7 +70,7 @@ impl Phase {
 #[derive(Default)]
 pub struct SimulatedProcess {
     pub phase: Phase,
-    /// The runtime found no device and goes on saying so.
+    /// `true` if the runtime found no device; it continues to report that.
     pub runtime_found_none: bool,
     /// How many devices the runtime has counted; it remembers the number.
     pub counted: Option<i32>,
@@ -122,7 +122,7 @@ impl SimulatedProcess {
         Ok(())
     }
 
-    /// Initialises on a given machine with a given environment.
+    /// Initializes the driver on a given machine with a given environment.
     pub fn start(
         &mut self,
         machine: &'static SimulatedMachine,
@@ -167,7 +167,7 @@ impl SimulatedProcess {
         Ok(())
     }
 
-    /// The machine, or "not initialised": every call that needs `cuInit` starts here.
+    /// Returns the machine, or "not initialized": every call that requires `cuInit` starts here.
     pub fn machine(&self) -> Outcome<&'static SimulatedMachine> {
         if self.phase == Phase::Ready {
             self.account.machine()
@@ -184,7 +184,7 @@ impl SimulatedProcess {
             .ok_or(INVALID_DEVICE)
     }
 
-    /// An ordinal that names a device, as an index.
+    /// Returns a valid device ordinal as an index.
     pub fn ordinal(&self, ordinal: i32) -> Outcome<usize> {
         self.device(ordinal).map(|_| ordinal as usize)
     }
@@ -194,7 +194,7 @@ impl SimulatedProcess {
         Ok(self.machine()?.gpu(self.device(ordinal)?.gpu))
     }
 
-    /// Whether one device reaches another's memory; a device is no peer of itself.
+    /// Returns `true` if one device reaches another's memory; a device is not its own peer.
     pub fn can_access_peer(&self, device: usize, peer: usize) -> Outcome<bool> {
         let machine = self.machine()?;
         let [one, other] = [device, peer].map(|device| machine.gpu(self.devices[device].gpu));
@@ -242,7 +242,7 @@ pub mod sample {
     use crate::model::context::ContextOwner;
     use crate::model::environment::DriverEnvironment;
 
-    /// A process that is initialised on a sample machine of its own, and sees two of its GPUs.
+    /// Returns a process that is initialized on its own sample machine, and sees two of its GPUs.
     pub fn ready() -> SimulatedProcess {
         let mut process = SimulatedProcess::new(Phase::Fresh);
         let (mask, order) = (Some(b"0,1".to_vec()), Some(b"PCI_BUS_ID".to_vec()));

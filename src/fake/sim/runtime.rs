@@ -1,5 +1,5 @@
-//! The symbols of libcudart, on top of the same state as libcuda. What a call does before its own work stands in
-//! `model::behaviour::effect_of`.
+//! The symbols of libcudart, on top of the same state as libcuda. `model::behaviour::effect_of` defines what a call
+//! does before its own work.
 
 mod copy;
 mod device;
@@ -47,8 +47,8 @@ fn wait_in(
     })
 }
 
-/// Runs a call, which may wait for a stream. "Not modelled" is said to the caller alone: it is no CUDA error that a
-/// later call could report.
+/// Runs a call, which may wait for a stream. "Not modeled" is returned only to the caller: it is not a CUDA error that
+/// a later call could report.
 fn run(
     name: &str,
     waits_for: Option<u64>,
@@ -68,7 +68,7 @@ fn run(
     })
 }
 
-/// Enters for a call of this name, which is told what it does before its own work.
+/// Enters the runtime for the call of this name, which selects the effect before the call's own work.
 fn enter_by(
     name: &str,
     call: impl FnOnce(CallEffect, &mut SimulatedProcess, &mut Thread) -> Outcome,

@@ -11,8 +11,8 @@ macro_rules! symbols {
     )*};
 }
 
-/// Likewise for the runtime, whose calls are told their own names: what one does before its own work is looked up by
-/// its name.
+/// Defines symbols of the runtime. Each call is passed its own name, by which its effect before its own work is looked
+/// up.
 macro_rules! runtime_symbols {
     ($($(#[$about:meta])* fn $name:ident($($argument:ident: $type:ty),* $(,)?) = $call:ident($($work:tt)*);)*) => {
         $crate::symbols::symbols! {$(

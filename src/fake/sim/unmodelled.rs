@@ -6,7 +6,7 @@ use std::fs::OpenOptions;
 use std::io::Write;
 use std::sync::{Mutex, PoisonError};
 
-/// The file beside this library that gets the names; nothing is written where it is not.
+/// The file in the directory of this library that lists the names; nothing is written if it does not exist.
 const FILE: &str = "machine.unmodelled";
 
 /// The functions that were written down. A process calls few of them.

@@ -1,4 +1,5 @@
-//! Opening files, and making system calls with arguments that do nothing, to see which are refused.
+//! Tests which files cannot be opened, and which system calls are denied. The calls are made with arguments that have
+//! no effect.
 
 use std::fs;
 use std::io;
@@ -48,7 +49,7 @@ fn is_device_file(found: &fs::Metadata) -> bool {
     found.file_type().is_char_device() || found.file_type().is_block_device()
 }
 
-/// The facts about a file, beside the error of an attempt to open it.
+/// Returns the facts about a file, in addition to the error of an attempt to open it.
 pub(super) fn about(file: &str, path: &Path, error: Option<&io::Error>) -> FileTry {
     let found = fs::metadata(path).ok();
     let device = found.as_ref().filter(|found| is_device_file(found));

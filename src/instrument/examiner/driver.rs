@@ -1,6 +1,6 @@
-//! Starting libcuda as a program does that opens it by its name: `cuInit`, and if it is asked for, on each visible GPU a
-//! context, some memory, and work. Calls have the labels that they have in `survey needs`, so that its table answers for
-//! them.
+//! Starts libcuda as a program does that opens it by its name. It calls `cuInit` and, on request, creates a context,
+//! allocates memory and does work on each visible GPU. Calls have the same labels as in `survey needs`, so that its
+//! table applies to them.
 
 use cuda_pitfalls_calls::CallLibrary;
 use cuda_pitfalls_core::examination::ExaminerMessage;

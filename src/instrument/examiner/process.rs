@@ -22,7 +22,7 @@ const MOST_VARIABLES: usize = 16 << 10;
 /// How long one may be, in bytes.
 const LONGEST_VARIABLE: usize = 32 << 10;
 const SHORT_VARIABLE: usize = 2 << 10;
-/// Of the memory of a process, in sum.
+/// Maximum memory of a process that is examined, in total.
 const MOST_LOOKED_AT: u64 = 64 << 20;
 /// The largest C library that is read.
 const MOST_LIBRARY: u64 = 64 << 20;
@@ -112,7 +112,7 @@ fn variable(entry: &[u8]) -> Option<(String, String)> {
     is_about_cuda(name).then(|| (name.to_string(), value.to_string()))
 }
 
-/// The libraries of CUDA in a memory map.
+/// Returns the CUDA libraries in a memory map.
 fn libraries(maps: &[u8]) -> Vec<ProcessLibrary> {
     const GONE: &str = " (deleted)";
     let mut found: Vec<ProcessLibrary> = Vec::new();
@@ -265,7 +265,7 @@ fn environ_address(folder: &Path, maps: &[u8]) -> Option<u64> {
         .find_map(|(start, path)| environ_in_file(folder, *start, path))
 }
 
-/// The address and the path of a file in a line of `/proc/PID/maps` that maps its beginning.
+/// Returns the address and the path of a file, from a line of `/proc/PID/maps` that maps its beginning.
 fn file_begin(line: &str) -> Option<(u64, &str)> {
     let mut words = line.split_whitespace();
     let (start, offset) = (words.next()?.split('-').next()?, words.nth(1)?);
@@ -275,8 +275,8 @@ fn file_begin(line: &str) -> Option<(u64, &str)> {
     Some((u64::from_str_radix(start, 16).ok()?, words.nth(2)?))
 }
 
-/// The bytes of a file that a process has mapped, if that is what is at its path now. The kernel names it without
-/// links, so none is followed: whoever the process belongs to must not choose what this one opens.
+/// Returns the bytes of a file that a process has mapped, if the same file is still at its path. The kernel reports the
+/// path without links, so none is followed: the owner of the process must not choose what this process opens.
 fn mapped_file(folder: &Path, path: &str) -> io::Result<Vec<u8>> {
     let root = openat(
         CWD,

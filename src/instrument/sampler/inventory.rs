@@ -63,7 +63,7 @@ pub(super) fn gpu(device: &Device) -> Gpu {
     }
 }
 
-/// A value that NVML was asked for. If NVML did not answer, its error is kept under this name.
+/// Returns a value that was queried from NVML. If the query failed, the error is kept under this name.
 fn read<T>(
     unread: &mut BTreeMap<String, String>,
     name: &str,

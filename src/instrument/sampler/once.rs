@@ -70,7 +70,7 @@ pub(crate) fn start_once(speaker: &Speaker, watch_ms: u64) {
     }
 }
 
-/// Makes a call of NVML, and says how it went.
+/// Makes an NVML call, and reports the result.
 fn made(speaker: &Speaker, call: &str, make: impl FnOnce() -> Result<(), NvmlError>) -> bool {
     let mut missing = None;
     let is_made = speaker.call(CallLibrary::Nvml, call, || match make() {

@@ -80,7 +80,7 @@ pub(super) struct Description {
     pub gpu: Vec<DescribedGpu>,
 }
 
-/// What all GPUs of one kind have in common.
+/// The properties that all GPUs of the same model share.
 #[derive(Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Model {

@@ -1,4 +1,4 @@
-//! One attempt of an experiment: a fresh worker makes its steps, and every GPU is read after each step.
+//! An attempt of an experiment: a fresh worker executes its steps, and every GPU is read after each step.
 
 use std::collections::BTreeSet;
 use std::os::unix::process::ExitStatusExt;
@@ -45,7 +45,7 @@ impl Deadlines {
     }
 }
 
-/// The state before the worker was started, to recognise what came with it.
+/// The state before the worker was started, to recognize changes that it causes.
 struct Beforehand {
     children: BTreeSet<i32>,
     oom_kills: Option<u64>,
@@ -206,7 +206,7 @@ impl Supervisor {
         }
     }
 
-    /// Asks every process to leave, children first, and waits for the worker's end.
+    /// Orders every process to exit, children first, and waits for the worker's end.
     fn shut_down(
         &mut self,
         deadlines: &Deadlines,

@@ -41,14 +41,14 @@ pub(super) enum Waited {
     Failed(String),
 }
 
-/// One worker and its channels.
+/// A worker and its channels.
 pub(super) struct Conversation {
     pub(super) child: Child,
     /// The channel of the first process, under an empty name, and those of the other processes.
     pub(super) channels: BTreeMap<String, Channel>,
     pub(super) events: Vec<ProcessEvent>,
     pub(super) ended: bool,
-    /// What answers the filters of the processes, if a step refuses something.
+    /// The thread that answers the filters of the processes, if a step denies something.
     pub(super) watch: Option<Watch>,
     /// What failed in the parent. Waiting then ends, because the answer may never come.
     failed: Option<String>,

@@ -176,7 +176,7 @@ pub fn reap_orphans(before: &BTreeSet<i32>, ours: &[i32]) -> (u32, bool) {
     (leaked, found.is_empty())
 }
 
-/// The children of this process that are none of its own and were not there before.
+/// Returns the children of this process that it did not start itself and that did not exist before.
 pub fn stray_children(before: &BTreeSet<i32>, ours: &[i32]) -> Vec<Pid> {
     let mut children = children_of("self");
     children.retain(|pid| !before.contains(pid) && !ours.contains(pid));

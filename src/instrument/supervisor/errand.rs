@@ -38,7 +38,7 @@ pub struct Errand<'a> {
 /// How the process ended.
 #[derive(Debug)]
 pub enum ErrandEnd {
-    /// It exited, by itself or at its time limit.
+    /// The process exited, by itself or at its time limit.
     Exited {
         /// How.
         status: ExitStatus,

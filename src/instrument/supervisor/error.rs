@@ -9,7 +9,7 @@ pub enum SupervisorError {
     /// Libraries or symbols that the steps need were not found.
     #[error("missing: {}", .0.join(", "))]
     Missing(Vec<String>),
-    /// The system refused something.
+    /// A system call failed.
     #[error("the system refused: {0}")]
     System(String),
     /// Processes cannot be watched here.

@@ -1,4 +1,4 @@
-//! The Python interpreter for the lines of cases, and asking it for its version and packages.
+//! The Python interpreter for the lines of cases, and the query for its version and packages.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -22,7 +22,7 @@ pub struct PythonWorker {
     pub executable: PathBuf,
     /// The path of the worker program.
     pub script: PathBuf,
-    /// The library that counts the calls of libcuda; `None` without a libcuda.
+    /// The library that counts libcuda calls; `None` without a libcuda.
     pub forwarding: Option<PathBuf>,
     /// The libcuda that this library forwards to.
     pub libcuda: Option<PathBuf>,
@@ -73,12 +73,12 @@ impl PythonWorker {
     }
 }
 
-/// Asks an interpreter for its version and for the versions of some packages. With `own`, it is started in the
-/// environment of a worker; otherwise in the caller's, where its name may be that of a script which finds the
-/// interpreter.
+/// Queries an interpreter for its version and for the versions of some packages. With `own`, it is started in the
+/// environment of a worker. Otherwise it is started in the caller's environment, where the name may belong to a script
+/// that finds the interpreter.
 ///
 /// # Errors
-/// It could not be started, or is no Python interpreter that can run the worker.
+/// Returns an error if it could not be started, or if it is not a Python interpreter that can run the worker.
 pub fn ask_python(
     program: &Path,
     worker: &PythonWorker,

@@ -145,7 +145,7 @@ fn has_refusal(experiment: &Experiment) -> bool {
     steps.any(|step| step.has(Effect::Refuses))
 }
 
-/// Whether the first step refuses something, and so before the libraries are loaded.
+/// Returns `true` if the first step denies something, so that the filter must be set before the libraries are loaded.
 pub(super) fn is_filtered_at_once(experiment: &Experiment) -> bool {
     experiment
         .steps

@@ -1,4 +1,4 @@
-//! Checking that the libraries that a worker mapped are those of the run.
+//! Checks that the libraries that a worker mapped are the libraries of the run.
 
 use cuda_pitfalls_calls::{self as calls, CallLibrary};
 use cuda_pitfalls_core::event::{Event, MappedLibrary};

@@ -90,7 +90,7 @@ impl Supervisor {
         self.read(recording, None, true);
     }
 
-    /// As [`differ_by`], over the GPUs of the run. Another run may be at work on the others.
+    /// Compares snapshots like [`differ_by`], on the GPUs of the run only. Another run may use the others.
     fn memory_moved(&self, first: &Snapshot, second: &Snapshot) -> Option<u64> {
         let gpus = self
             .sampler

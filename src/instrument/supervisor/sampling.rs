@@ -160,7 +160,7 @@ impl SamplerClient {
             .and_then(|()| receive_within(channel, milliseconds))
     }
 
-    /// Gives up on a sampler that gave no answer, or another one than was asked for.
+    /// Gives up on a sampler that returned no answer, or the answer to a different query.
     fn reject_answer(&mut self, answer: Result<SamplerEvent, ChannelError>) -> SupervisorError {
         match answer {
             Ok(_) => self.replace_sampler("it answered something else", 1),

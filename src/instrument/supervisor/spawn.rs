@@ -33,7 +33,7 @@ pub(super) struct Spawn<'a> {
     pub(super) folder: Option<&'a Path>,
     /// The child's ends of channels. They are closed here once the child runs.
     pub(super) inherit: Vec<Channel>,
-    /// Whether to keep the end of its output. Otherwise stdout is discarded, and stderr is that of this process.
+    /// `true` to keep the end of its output. Otherwise stdout is discarded, and stderr is inherited from this process.
     pub(super) capture: bool,
     /// The file that gets its stdout, instead of what `capture` says of it.
     pub(super) stdout: Option<std::fs::File>,
@@ -173,8 +173,8 @@ pub fn handle_on(pid: u32) -> std::io::Result<(Pid, OwnedFd)> {
 /// Checks that this process may watch others.
 ///
 /// # Errors
-/// The kernel is too old, or a sandbox refuses it. A program must not be started then: nobody would know when it ends,
-/// it would outlive this process, or another one would be taken for it.
+/// Returns an error if the kernel is too old, or if a sandbox denies it. Then a program must not be started: its end
+/// would not be noticed, it would outlive this process, or another process would be taken for it.
 pub fn can_watch() -> Result<(), SupervisorError> {
     let refused = |call: &'static str| {
         move |error: Errno| SupervisorError::Unwatched(format!("{call} is refused ({error})"))

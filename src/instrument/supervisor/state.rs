@@ -25,7 +25,7 @@ pub struct Supervisor {
     pub(super) lost: Option<u32>,
     /// The required provenance of workers' libraries; `None` until it is known.
     pub(super) provenance: Option<Provenance>,
-    /// UUIDs of the GPUs whose memory must settle; `None` for all.
+    /// UUIDs of the GPUs on which memory must stabilize; `None` for all.
     pub(super) watched: Option<Vec<String>>,
     /// How to run Python lines; `None` if no interpreter is available or needed.
     pub(super) python: Option<PythonWorker>,

@@ -1,4 +1,4 @@
-//! Asking a process of its own for the versions of the libraries.
+//! Queries a separate process for the versions of the libraries.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -12,11 +12,11 @@ use crate::interrupt::is_overdue;
 use cuda_pitfalls_core::channel::Channel;
 use cuda_pitfalls_core::event::Versions;
 
-/// Asks a separate process for the versions of the libraries. Without `links`, these are the libraries that the
+/// Queries a separate process for the versions of the libraries. Without `links`, these are the libraries that the
 /// system's loader finds.
 ///
 /// # Errors
-/// The process could not be asked in several attempts, or a call of a library does not return.
+/// Returns an error if the query failed in several attempts, or if a library call does not return.
 pub fn versions(
     program: &Path,
     links: Option<&Path>,

@@ -81,7 +81,7 @@ impl Watch {
         Ok(())
     }
 
-    /// Records what comes from now on as that of this step.
+    /// Assigns everything that is recorded from now on to this step.
     pub(super) fn begin_step(&self, step: usize) {
         lock(&self.shared.seen).push(StepSystemCalls {
             step: Some(step),
@@ -269,8 +269,9 @@ impl WatchedRules {
         Some(errno)
     }
 
-    /// Whether a path is this program or its private folder, or a folder above one of them: libcuda looks at each of
-    /// them, and they tell of the machine alone. The same holds for the root of the simulated machine.
+    /// Returns `true` if a path is this program or its private directory, or a directory above one of them. libcuda
+    /// looks at each of them, and they are specific to the machine. The same holds for the root of the simulated
+    /// machine.
     fn is_our_own(&self, path: &Path) -> bool {
         let own = self
             .private
@@ -347,7 +348,7 @@ fn path_below(asked: &libc::seccomp_notif, folder: &str, index: usize) -> Option
     Some(folder.join(path))
 }
 
-/// The path of the socket at an address; `None` for other kinds, and for one without a file.
+/// Returns the path of the socket at an address; `None` for other types of sockets, and for a socket without a file.
 fn socket_path(pid: u32, address: usize, length: usize) -> Option<PathBuf> {
     let mut bytes = [0; 128];
     let read = read(pid, address, bytes.get_mut(..length.min(128))?)?;

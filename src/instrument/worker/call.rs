@@ -1,8 +1,8 @@
-//! Making any call of the tables. Arguments are marshalled by data, so that a new call needs no code.
+//! Makes any call of the tables. Arguments are marshalled by data, so that a new call needs no code.
 //!
-//! The arguments of every C function in the tables are integers or pointers, which the ABIs of x86-64 and aarch64
-//! pass in whole registers or stack slots. Results are 32-bit integers, or the address of a text. They stay integers:
-//! an enum would be undefined behaviour for newer codes.
+//! The arguments of every C function in the tables are integers or pointers, which the ABIs of x86-64 and aarch64 pass
+//! in whole registers or stack slots. Results are 32-bit integers, or the address of a text. They stay integers: an
+//! enum would be undefined behavior for newer codes.
 
 mod argument;
 mod fat_binary;

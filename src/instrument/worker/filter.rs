@@ -159,7 +159,7 @@ fn filter_statement(code: u32, k: u32) -> libc::sock_filter {
     }
 }
 
-/// Leaves out so many instructions if the value is `k`.
+/// Returns a jump over `count` instructions that is taken if the value is `k`.
 fn filter_jump(k: u32, count: usize) -> libc::sock_filter {
     const EQUAL: u32 = libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K;
     libc::sock_filter {

@@ -103,7 +103,8 @@ fn in_memory(name: &str, path: &str) -> std::io::Result<std::fs::File> {
     Ok(file)
 }
 
-/// A library of the toolkit. The simulated machine has none, and the host's own would expect a real GPU.
+/// Returns a library of the toolkit. The simulated machine does not provide these, and the host's own would expect a
+/// real GPU.
 fn toolkit_library(library: CallLibrary) -> Result<&'static libloading::Library, LookupError> {
     static OPEN: Mutex<BTreeMap<CallLibrary, &'static libloading::Library>> =
         Mutex::new(BTreeMap::new());

@@ -1,9 +1,9 @@
 //! Probes: reading the driver's state between steps without changing it.
 //!
-//! Before the driver is initialised, only `cuDeviceGetCount` is called, which returns 3 and initialises nothing
+//! Before the driver is initialized, only `cuDeviceGetCount` is called, which returns 3 and initializes nothing
 //! (`instrument/probes-change-nothing` compares with a worker without probes). Afterwards `cuDevicePrimaryCtxGetState`
-//! and `cuCtxGetCurrent` read the state without making a context. The runtime is never called, because its queries
-//! initialise it.
+//! and `cuCtxGetCurrent` read the state without creating a context. The runtime is never called, because its queries
+//! initialize it.
 
 use cuda_pitfalls_calls::CallLibrary;
 

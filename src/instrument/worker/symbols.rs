@@ -1,4 +1,4 @@
-//! The addresses of functions. All are looked up before step 1, so that a missing function is an unmet need and not an
+//! The addresses of functions. All are resolved before step 1, so that a missing function is an unmet need and not an
 //! error at a later step.
 
 use std::collections::HashMap;
@@ -20,10 +20,10 @@ pub(super) struct Symbols {
 }
 
 impl Symbols {
-    /// Looks up the functions of the given calls and of the probes. Returns them, and what was not found.
+    /// Resolves the functions of the given calls and of the probes. Returns them, and the names that were not found.
     ///
-    /// Opening a library makes no call into it. Whether opening alone changes anything is not assumed here: a
-    /// scenario asks it.
+    /// Opening a library makes no call into it. This code does not assume that opening alone changes nothing: a
+    /// scenario tests it.
     pub(super) fn look_up(wanted: &[String], probes: bool) -> (Symbols, Vec<String>) {
         let mut addresses = HashMap::new();
         let mut missing = Vec::new();
@@ -54,7 +54,7 @@ impl Symbols {
         (Symbols { addresses }, missing)
     }
 
-    /// The address of a function that was looked up.
+    /// Returns the address of a function, if it was resolved.
     pub(super) fn address(&self, name: &str) -> Option<usize> {
         self.addresses.get(name).copied()
     }

@@ -1,4 +1,4 @@
-//! The versions of the libraries, read in a separate process with calls that initialise nothing.
+//! The versions of the libraries, read in a separate process with calls that initialize nothing.
 
 use std::ffi::OsString;
 
@@ -24,7 +24,7 @@ pub unsafe fn run(fd: i32, libcudart: Option<OsString>) -> ! {
     std::process::exit(0)
 }
 
-/// The versions. `before` is told each call before it is made.
+/// Returns the versions. `before` is called with the name of each call before it is made.
 fn read(libcudart: Option<&OsString>, before: impl Fn(String)) -> Versions {
     let mut found = Versions::default();
     before("dlopen of libcuda".to_string());

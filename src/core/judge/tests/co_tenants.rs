@@ -20,7 +20,7 @@ fn idle() -> [Calibration; 2] {
     ["GPU-0", "GPU-1"].map(calibration)
 }
 
-/// The calibrations beside a co-tenant that holds a context: `cuInit` adds nothing.
+/// Returns the calibrations next to a co-tenant that holds a context: `cuInit` adds nothing.
 fn beside() -> [Calibration; 2] {
     idle().map(|alone| Calibration {
         baseline_bytes: Some(CONTEXT),
@@ -209,7 +209,7 @@ fn is_contaminated(case: &CasePlan, script: &Script, calibration: &[Calibration]
         .any(|invalid| invalid.reason == Reason::Contaminated)
 }
 
-/// Two steps on two GPUs, of which the worker sees what `mask` names.
+/// Returns two steps on two GPUs. The worker sees the GPUs in `mask`.
 fn two_steps(calls: &[&str], mask: Option<&[&str]>) -> CasePlan {
     let mask = mask.map(|mask| mask.iter().map(|uuid| (*uuid).to_string()).collect());
     CasePlan {

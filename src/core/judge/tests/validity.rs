@@ -270,7 +270,7 @@ fn what_the_supervisor_recorded_is_kept() {
     );
 }
 
-/// Nothing would show another process, so what the worker showed may be that process's doing.
+/// Without them another process would not be noticed, so the worker's result may be caused by that process.
 #[test]
 fn an_attempt_without_its_readings_or_its_calibration_does_not_count() {
     let mut unread = counting(1);

@@ -1,4 +1,4 @@
-//! Single entries, as templates write them: every way to name a GPU, and texts that resemble one.
+//! Single entries, as templates write them: every way to select a GPU, and texts that resemble one.
 
 use crate::mask::template::escape_brackets;
 use crate::random::Random;
@@ -82,7 +82,7 @@ pub(super) fn draw_identifier(random: &mut Random, gpu: usize, kind: Identifier)
     }
 }
 
-/// An entry that almost names a GPU in the way of the other entries of its list.
+/// Returns an entry that almost selects a GPU, in the same form as the other entries of its list.
 pub(super) fn near_miss(random: &mut Random, gpus: usize, kind: Identifier) -> String {
     match kind {
         Identifier::Ordinal => number(random, gpus),
@@ -90,7 +90,7 @@ pub(super) fn near_miss(random: &mut Random, gpus: usize, kind: Identifier) -> S
     }
 }
 
-/// An entry of any kind that probably names no GPU.
+/// Returns an entry of any kind that probably does not select a GPU.
 pub(super) fn draw_stray(random: &mut Random, gpus: usize) -> String {
     match random.below(100) {
         0..34 => number(random, gpus),
@@ -201,7 +201,7 @@ fn number(random: &mut Random, gpus: usize) -> String {
     format!("{number}{tail}")
 }
 
-/// A number near 2^31, 2^32, 2^63 or 2^64; some of these name a GPU.
+/// Returns a number near 2^31, 2^32, 2^63 or 2^64. Some of these are valid indices.
 fn near_a_power(random: &mut Random, gpus: usize) -> String {
     let near = i128::try_from(random.between(0, gpus + 2)).unwrap_or(0) - 2;
     let value = (1i128 << random.pick(POWERS)) * random.pick([1, 1, 1, 2, 3]) + near;

@@ -42,8 +42,8 @@ pub(super) struct Arguments<'r, 'a> {
 }
 
 impl Arguments<'_, '_> {
-    /// The inputs of a call, without `as`. An input that stands `beside` the call was already reported, so it is not
-    /// reported as missing.
+    /// Returns the inputs of a call, without `as`. An input that was written `beside` the call was already reported, so
+    /// it is not reported as missing.
     pub(super) fn read(
         &mut self,
         key: &TreeKey,

@@ -26,7 +26,7 @@ const BESIDE: [&str; 5] = ["label", "on", "from", LINE_VALUE, LINE_VARIES];
 /// The most bytes of a Python line. Longer code is a program, and belongs in a module.
 const MOST_LINE_BYTES: usize = 16 << 10;
 
-/// A library of which a process can have a private copy.
+/// A library that a process can have a private copy of.
 struct Copied {
     library: CallLibrary,
     /// What `dlopen` opens.
@@ -71,7 +71,7 @@ struct Named {
 }
 
 pub(super) enum FoundStep {
-    /// One step; its row, unless the step has an error.
+    /// A step; its row, unless the step has an error.
     Step(Option<CheckedStep>),
     /// Several steps.
     Ambiguous,
@@ -574,7 +574,7 @@ impl Steps<'_, '_> {
         Some(name.to_string())
     }
 
-    /// The type of what `as` binds. Of a library that is opened, it depends on the file.
+    /// Returns the type of the value that `as` binds. For a library that is opened, it depends on the file.
     fn bound_type(
         &mut self,
         kind: &'static Call,

@@ -16,7 +16,7 @@ use crate::source::reader::Reader;
 /// The keys of a check that are not facts about a step.
 const OTHERS: [&str; 5] = ["at", "exit", "when", "because", "evidence"];
 
-/// Reads a list of checks, each of which must be valid in all of these cases.
+/// Parses a list of checks. Each of them must be valid in all of these cases.
 pub(super) fn read_checks(
     reader: &mut Reader<'_>,
     checks: &[Spanned<CheckFile>],

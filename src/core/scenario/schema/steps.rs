@@ -7,7 +7,8 @@ use crate::python::{LINE, LINE_VALUE, LINE_VARIES};
 
 use super::{object_schema, or_parameter, reference, sentence, set};
 
-/// One step: an object with the call as a key, its label, and where it runs. Kinds of arguments become definitions.
+/// Returns the schema of a step: an object with the call as a key, its label, and the thread or process. Kinds of
+/// arguments become definitions.
 pub(super) fn step_schema(definitions: &mut Map<String, Value>) -> Value {
     let mut properties = Map::new();
     for call in calls::all() {

@@ -1,4 +1,4 @@
-//! Devices: pure queries, none of which makes a context.
+//! Devices: pure queries, which never create a context.
 
 use super::call;
 use crate::model::attribute::attribute;

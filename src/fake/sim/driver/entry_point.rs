@@ -7,7 +7,7 @@ use crate::pointer::{InText, Out};
 use crate::symbols::symbols;
 use std::ffi::{CString, c_void};
 
-/// What `cuGetProcAddress_v2` says of a name beside its status.
+/// Additional result of `cuGetProcAddress_v2` for a name: found.
 const FOUND: u32 = 0;
 const UNKNOWN: u32 = 1;
 const TOO_OLD: u32 = 2;
@@ -16,11 +16,11 @@ const TOO_OLD: u32 = 2;
 const PER_THREAD: u64 = 2;
 const ALL_FLAGS: u64 = 3;
 
-/// Since which version of CUDA each function has each of its forms.
+/// The CUDA version in which each form of each function appeared.
 const VERSIONS: &str = include_str!("versions.txt");
 
 symbols! {
-    /// A name that there is not is no error (the survey of calls).
+    /// An unknown name is not an error (the survey of calls).
     fn cuGetProcAddress_v2(name: InText, function: Out<*mut c_void>, version: i32, flags: u64, found: Out<u32>) =
         code(look_up(&name, version, flags).and_then(|answer| {
             let (said, address) = answer.map_or_else(|why| (why, std::ptr::null_mut()), |address| (FOUND, address));
@@ -34,7 +34,8 @@ symbols! {
         code(look_up(&name, version, flags).and_then(|answer| function.put(answer.map_err(|_| NOT_FOUND)?)));
 }
 
-/// The function of this library that a name means to a program written for a version, or why there is none.
+/// Returns the function of this library that a name refers to in a program written for a version, or the reason why it
+/// has none.
 fn look_up(name: &InText, version: i32, flags: u64) -> Outcome<Result<*mut c_void, u32>> {
     let newest = machine().map(|machine| machine.description.cuda_driver_version);
     if flags > ALL_FLAGS || newest.is_ok_and(|newest| version > newest) {

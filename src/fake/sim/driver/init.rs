@@ -1,5 +1,5 @@
-//! Initialisation, versions, error texts and the log of errors. None of them but `cuInit` initialises the driver or
-//! needs it to be.
+//! Initialization, versions, error texts and the log of errors. Except for `cuInit`, these calls neither initialize the
+//! driver nor require it to be initialized.
 
 use crate::entry::{Initialiser, enter, enter_initialising};
 use crate::machine::machine;

@@ -8,7 +8,7 @@ use crate::process::SimulatedProcess;
 use crate::symbols::symbols;
 use std::ffi::c_void;
 
-/// The arguments of a launch, each of which is taken to have eight bytes.
+/// Returns the arguments of a launch. Each is assumed to have eight bytes.
 ///
 /// # Safety
 /// `params` is null or has an entry for each parameter of the kernel, which points to its argument.

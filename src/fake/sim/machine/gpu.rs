@@ -54,7 +54,7 @@ impl Pci {
         })
     }
 
-    /// As CUDA writes it, with a domain of four digits.
+    /// Returns the address in CUDA's format, with a domain of four digits.
     pub fn text(self) -> String {
         format!("{:04X}:{:02X}:{:02X}.0", self.domain, self.bus, self.device)
     }
@@ -71,8 +71,8 @@ impl SimulatedGpu {
         self.peer_group != 0 && self.peer_group == other.peer_group
     }
 
-    /// What NVML counts for a process that holds `used` bytes and so many contexts here: neither what `cuInit` took nor
-    /// a part of each context.
+    /// Returns the bytes that NVML reports for a process that holds `used` bytes and `contexts` contexts here. They
+    /// exclude what `cuInit` allocated and a part of each context.
     pub fn listed_bytes(&self, used: u64, contexts: u32) -> u64 {
         let unlisted =
             self.context_bytes.saturating_sub(self.context_listed_bytes) * u64::from(contexts);

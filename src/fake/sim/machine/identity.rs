@@ -45,7 +45,7 @@ impl Identity {
         self.0
     }
 
-    /// Whether a number is that of a live process.
+    /// Returns `true` if the number belongs to a live process.
     pub fn is_alive(number: u64) -> bool {
         Self::from_pid(Self::pid_of(number)) == Some(Self(number & !UNUSED_BIT))
     }

@@ -108,7 +108,7 @@ impl MachineTable {
         found
     }
 
-    /// The most that a GPU was asked to count as used, now that it is so much.
+    /// Returns the highest number of used bytes that a GPU had to count, including `used_bytes` now.
     pub fn peak(&self, gpu: usize, used_bytes: u64) -> u64 {
         self.peaks_bytes[gpu]
             .fetch_max(used_bytes, Ordering::AcqRel)

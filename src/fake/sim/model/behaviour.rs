@@ -6,29 +6,29 @@
 
 use std::ffi::CStr;
 
-/// `cuInit` loads the library of this variable, as the loader finds it, and calls this function of it: on the calling
-/// thread, once in a process (in a forked child too, unless it was called before the fork), and also where `cuInit`
-/// then fails. A library or a function that is not there, and what the function returns, change nothing; a list of
-/// paths is no path. Measured with driver 550.163.01 on a machine without a GPU. Not measured: an empty value, `cuInit`
-/// with flags, a library that is there only at a second `cuInit` (here it is called then, if the first one failed), and
-/// a function that calls `cuInit` (here it initialises).
+/// `cuInit` loads the library in this variable, as the loader finds it, and calls this function of it. It does so on
+/// the calling thread, once in a process (in a forked child too, unless it was called before the fork), and even if
+/// `cuInit` then fails. A missing library, a missing function, and the function's result change nothing. A list of
+/// paths does not work as a path. Measured with driver 550.163.01 on a machine without a GPU. Not measured: an empty
+/// value, `cuInit` with flags, a library that exists only at a second `cuInit` (here it is called then, if the first
+/// one failed), and a function that calls `cuInit` (here it initializes the driver).
 pub const INJECTION_VARIABLE: &CStr = c"CUDA_INJECTION64_PATH";
 pub const INJECTION_FUNCTION: &CStr = c"InitializeInjection";
 
-/// From this runtime version on `cudaSetDevice` initialises the primary context at once. Measured: 11.8 makes none,
-/// 12.0 does.
+/// From this runtime version on `cudaSetDevice` initializes the primary context at once. Measured: 12.0 does, 11.8 does
+/// not.
 pub const SET_DEVICE_EAGER_FROM: i32 = 12000;
 
-/// From this runtime version on `cudaRuntimeGetVersion` leaves the driver alone. Measured: 11.8 initialises it, 12.0
+/// From this runtime version on `cudaRuntimeGetVersion` leaves the driver alone. Measured: 11.8 initializes it, 12.0
 /// does not.
 pub const RUNTIME_VERSION_QUIET_FROM: i32 = 12000;
 
-/// From this runtime version on `cudaEventElapsedTime` makes no context. Measured with NULL for the events: 12.9 makes
-/// one, 13.0 none.
+/// From this runtime version on `cudaEventElapsedTime` does not create a context. Measured with NULL for the events:
+/// 12.9 creates one, 13.0 does not.
 pub const EVENT_ELAPSED_TIME_QUIET_FROM: i32 = 13000;
 
-/// From this runtime version on `cudaMemAdvise` makes a context. Measured: 12.3 wants one and makes none, 12.4 does;
-/// older ones are not modelled.
+/// From this runtime version on `cudaMemAdvise` creates a context. Measured: 12.4 does; 12.3 requires a context and
+/// does not create it; older ones are not modeled.
 pub const MEM_ADVISE_MAKES_CONTEXT_FROM: i32 = 12040;
 
 /// Every visible GPU and every stream needs a channel in a context. What a context takes in any case is enough for two
@@ -39,13 +39,14 @@ pub const MEM_ADVISE_MAKES_CONTEXT_FROM: i32 = 12040;
 pub const CHANNELS_IN_A_CONTEXT: u32 = 2;
 pub const CHANNELS_PER_CHARGE: u32 = 4;
 
-/// Modules with variables share a block of this size, which goes with the last of them. Measured for up to eight
-/// (memory/module-load-takes-memory); a module without variables takes nothing. A variable that does not fit has its
-/// memory to itself: measured for 64 MiB (memory/library-variables-load-late), not for sizes between.
+/// Modules with variables share a block of this size, which is freed with the last of them. Measured for up to eight
+/// (memory/module-load-takes-memory); a module without variables uses no memory. A variable that does not fit gets its
+/// own memory: measured for 64 MiB (memory/library-variables-load-late), not for sizes between.
 pub const VARIABLES_BYTES: u64 = 2 << 20;
 
-/// What the first module of a context takes that prints, or that has assertions, beside its variables: 64 and 92 MiB
-/// with them. Measured (limits/printf-overflow-loses-lines, fault/code-of-a-fault); what a mixture takes is not known.
+/// Memory that the first module of a context allocates if it prints or has assertions, excluding its variables; 64 and
+/// 92 MiB with them. Measured (limits/printf-overflow-loses-lines, fault/code-of-a-fault); the cost of a mixture is not
+/// known.
 pub const PRINTF_MODULE_BYTES: u64 = 62 << 20;
 pub const ASSERT_MODULE_BYTES: u64 = 90 << 20;
 
@@ -60,8 +61,8 @@ pub const PRINTF_UNIT_BYTES: u64 = 256;
 /// for an empty H200 alone (limits/heap-larger-than-the-gpu).
 pub const LARGEST_UNCUT_HEAP_BYTES: u64 = 1 << 30;
 
-/// From this runtime version on `cudaSetDeviceFlags` makes the context. Measured with 13.0 alone; older ones are not
-/// modelled.
+/// From this runtime version on `cudaSetDeviceFlags` creates the context. Measured only with 13.0; older ones are not
+/// modeled.
 pub const SET_FLAGS_MAKES_CONTEXT_FROM: i32 = 13000;
 
 /// The largest request that shares a block with others; a larger one has its blocks to itself. Measured for 1 MiB,
@@ -77,21 +78,21 @@ pub enum CallEffect {
     InitQuietly,
     /// Runs `cuInit` and reports its failure.
     Init,
-    /// Also makes the primary context of the current device, and makes it current when nothing is.
+    /// Also creates the primary context of the current device, and makes it current if no context is.
     Context,
-    /// Not known for this version: the call is not modelled.
+    /// The effect in this version is unknown: the call is not modeled.
     Unknown,
 }
 
-/// Which runtime call does what before its own work, in a runtime of this version. A call that is not listed needs a
-/// context.
+/// Returns what a call of the runtime does before its own work, in this runtime version. A call that is not listed
+/// needs a context.
 ///
 /// Measured without a context are the versions, the two last-error calls, `cudaGetDeviceCount`, `cudaGetDevice`,
 /// `cudaSetDevice`, `cudaInitDevice`, `cudaGetDeviceFlags`, `cudaChooseDevice`, the queries of events and those of one
-/// device. Measured to make one are `cudaDeviceGetStreamPriorityRange`, `cudaSetDeviceFlags`, `cudaStreamCreate`,
+/// device. Measured to create one are `cudaDeviceGetStreamPriorityRange`, `cudaSetDeviceFlags`, `cudaStreamCreate`,
 /// `cudaEventCreate`, `cudaDeviceSynchronize`, `cudaStreamQuery`, `cudaStreamSynchronize`, both limit calls,
 /// `cudaMalloc`, `cudaFree`, `cudaFreeHost`, `cudaMemGetInfo`, `cudaMemcpy`, `cudaMemcpyAsync`,
-/// `cudaThreadExchangeStreamCaptureMode`, `cudaStreamGetDevice`, `cudaMemAdvise` and the log. `cudaMallocAsync` makes
+/// `cudaThreadExchangeStreamCaptureMode`, `cudaStreamGetDevice`, `cudaMemAdvise` and the log. `cudaMallocAsync` creates
 /// one only for a default stream (memory/async-alloc-follows-the-stream).
 pub fn effect_of(call: &str, runtime: i32) -> CallEffect {
     match call {

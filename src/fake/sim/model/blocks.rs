@@ -32,7 +32,7 @@ impl Blocks {
         }
     }
 
-    /// Finds an address for a request. `charge` takes the memory of a new block; where it fails, nothing has changed.
+    /// Finds an address for a request. `charge` allocates the memory of a new block; if it fails, nothing has changed.
     pub fn allocate(
         &mut self,
         context: u64,

@@ -1,4 +1,4 @@
-//! A context: what it takes on its GPU, and what belongs to it.
+//! A context: the memory that it allocates on its GPU, and the objects that belong to it.
 
 use crate::c;
 use crate::machine::gpu::SimulatedGpu;
@@ -26,7 +26,7 @@ pub struct Context {
     pub limits: ContextLimits,
     /// `CUDA_LAUNCH_BLOCKING` was set when it was made (process/env-launch-blocking).
     pub blocking: bool,
-    /// Device memory beside the allocations: the context's own, its modules, its larger limits.
+    /// Device memory in addition to the allocations: the context itself, its modules, its larger limits.
     charged_bytes: u64,
     /// Its streams, and the most there were: their memory stays.
     streams: u32,
@@ -44,7 +44,7 @@ pub struct ContextOwner {
     pub device: usize,
 }
 
-/// How often memory is taken for so many visible GPUs and so many streams of a context.
+/// Returns how often memory is allocated for this many visible GPUs and streams of a context.
 fn charges(devices: usize, streams: u32) -> u64 {
     let channels = (devices as u32 + streams).saturating_sub(CHANNELS_IN_A_CONTEXT);
     u64::from(channels.div_ceil(CHANNELS_PER_CHARGE))
@@ -61,7 +61,8 @@ impl Context {
         }
     }
 
-    /// Makes the context where so many devices are visible: takes its memory, and sets its limits to the defaults.
+    /// Creates the context on a machine with `devices` visible devices: allocates its memory, and sets its limits to
+    /// the defaults.
     pub fn make(&mut self, account: &mut Account, devices: usize) -> Outcome {
         let machine = account.machine()?;
         let gpu = machine.gpu(self.gpu);
@@ -79,7 +80,7 @@ impl Context {
         Ok(())
     }
 
-    /// Destroys the context, and gives back what it took and so many bytes of allocations.
+    /// Destroys the context, and frees its memory and `allocated_bytes` of allocations.
     pub fn destroy(&mut self, account: &mut Account, allocated_bytes: u64) {
         self.alive = false;
         account.refund(
@@ -96,7 +97,7 @@ impl Context {
         Ok(())
     }
 
-    /// Gives back a part of what [`Self::charge`] took.
+    /// Frees a part of the memory that [`Self::charge`] allocated.
     fn refund(&mut self, account: &mut Account, bytes: u64) {
         self.charged_bytes = self.charged_bytes.saturating_sub(bytes);
         account.refund(self.gpu, bytes);

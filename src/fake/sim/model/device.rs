@@ -1,4 +1,4 @@
-//! One visible device of this process.
+//! A visible device of this process.
 
 use crate::machine::description::MachineConf;
 use crate::model::blocks::Blocks;

@@ -11,7 +11,7 @@ pub enum HostKind {
     Managed,
 }
 
-/// One allocation, or one registered range.
+/// An allocation, or a registered range.
 #[derive(Clone, Copy, Debug)]
 pub struct HostMemory {
     pub bytes: usize,

@@ -1,5 +1,5 @@
-//! The library that `CUDA_INJECTION64_PATH` names, and its hook `InitializeInjection`, which `cuInit` calls. What was
-//! measured of it stands in `model::behaviour`.
+//! The library in `CUDA_INJECTION64_PATH`, and its hook `InitializeInjection`, which `cuInit` calls. `model::behaviour`
+//! lists what was measured.
 
 use crate::c;
 use crate::model::behaviour::{INJECTION_FUNCTION, INJECTION_VARIABLE};
@@ -27,8 +27,8 @@ pub fn call() {
     });
 }
 
-/// Something that is done once in a process, and in a forked child unless it was done before the fork. Other threads
-/// wait for it. It is no lock, which a forked child could inherit held.
+/// Work that is done once in a process, and in a forked child unless it was done before the fork. Other threads wait
+/// for it. This is not a lock, which a forked child could inherit held.
 struct OncePerProcess {
     /// [`NOT_DONE`], [`DONE`], or the process whose thread is at it.
     by: AtomicU32,

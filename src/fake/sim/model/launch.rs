@@ -24,7 +24,7 @@ pub struct Launch<'a> {
 pub enum Busy {
     /// A kernel that runs until then.
     Until(Instant),
-    /// Kernels of which it is not known how long they run.
+    /// Kernels with an unknown duration.
     Unknown,
 }
 

@@ -74,8 +74,8 @@ pub fn rounded_stack(bytes: u64) -> Outcome<u64> {
     rounded(bytes, STACK_UNIT_BYTES)
 }
 
-/// What a stack of this size takes beside what a context takes in any case; `None` beyond any memory. A stack is
-/// reserved for every thread that can be resident, whether or not it runs.
+/// Returns the memory that a stack of this size costs in addition to the memory of every context; `None` if it exceeds
+/// any memory. A stack is reserved for every thread that can be resident, whether or not it runs.
 pub fn stack_charge(
     stack_bytes: u64,
     description: &MachineConf,
@@ -93,7 +93,8 @@ fn rounded(value: u64, unit: u64) -> Outcome<u64> {
     value.checked_next_multiple_of(unit).ok_or(SIM_NOT_MODELLED)
 }
 
-/// The synchronisation depth is gone since compute capability 9.0; before that it is not modelled.
+/// Returns the error for the synchronization depth, which was removed in compute capability 9.0; before that it is not
+/// modeled.
 fn no_sync_depth(gpu: &SimulatedGpu) -> u32 {
     if gpu.capability.0 >= 9 {
         UNSUPPORTED_LIMIT

@@ -17,7 +17,7 @@ struct Allocation {
     mappings: u32,
 }
 
-/// A range of addresses, which takes nothing.
+/// A range of addresses, which uses no memory.
 struct AddressRange {
     bytes: u64,
     mapped: Option<u64>,

@@ -2,8 +2,8 @@
 
 use crate::machine::gpu::SimulatedGpu;
 
-/// The GPUs in CUDA's order, as NVML indices. Unequal GPUs go fastest first unless the PCI order is asked for by its
-/// exact name.
+/// Returns the GPUs in CUDA's order, as NVML indices. Unequal GPUs are listed fastest first unless the exact name of
+/// the PCI order is given.
 pub fn device_order(order: Option<&[u8]>, gpus: &[SimulatedGpu]) -> Result<Vec<usize>, Unusable> {
     let mut ordered: Vec<usize> = (0..gpus.len()).collect();
     match order {
@@ -15,12 +15,12 @@ pub fn device_order(order: Option<&[u8]>, gpus: &[SimulatedGpu]) -> Result<Vec<u
     Ok(ordered)
 }
 
-/// Why a mask leaves nothing to initialise.
+/// The reason why no device of a mask can be initialized.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Unusable {
-    /// It shows no GPU, or the machine has none.
+    /// The mask shows no GPU, or the machine has no GPU.
     ShowsNone,
-    /// It names a GPU twice.
+    /// The mask lists a GPU twice.
     NamesOneTwice,
     /// `CUDA_DEVICE_ORDER` has an unknown value.
     UnknownOrder,
@@ -44,7 +44,7 @@ pub fn visible(
     }
 }
 
-/// The GPUs that a mask names before its first entry that names none.
+/// Returns the GPUs that a mask selects before its first invalid entry.
 fn named(mask: &[u8], ordered: &[usize], gpus: &[SimulatedGpu]) -> Result<Vec<usize>, Unusable> {
     let mut chosen = Vec::new();
     let mut by_uuid = None;
@@ -75,9 +75,9 @@ fn is_space(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t' | b'\n' | 0x0b | 0x0c | b'\r')
 }
 
-/// The number a token starts with, read as `strtoull` would in base ten: whitespace, a sign, digits; anything after
-/// them is ignored. A number that is too large becomes the largest, with either sign. Of the 64 bits the lower half
-/// counts (visibility/number-too-large).
+/// Returns the number that a token starts with, parsed as `strtoull` would in base ten: whitespace, a sign, digits;
+/// anything after them is ignored. A number that is too large becomes the largest, with either sign. Only the lower
+/// half of the 64 bits counts (visibility/number-too-large).
 fn ordinal(token: &[u8]) -> Option<usize> {
     let token = &token[token.iter().take_while(|byte| is_space(**byte)).count()..];
     let (negative, digits) = match token {
@@ -108,9 +108,9 @@ fn ordinal(token: &[u8]) -> Option<usize> {
     Some(value as u32 as usize)
 }
 
-/// The one GPU whose UUID starts with the token's hex digits, small or capital. Hyphens do not count; behind a whole
-/// UUID anything may follow, behind an abbreviated one nothing. An ambiguous beginning names none, and `GPU-` alone
-/// does not even where there is one GPU (visibility/uuid-prefix-alone, and the survey of masks).
+/// Returns the only GPU whose UUID starts with the token's hex digits, in either case. Hyphens are ignored. Anything
+/// may follow a complete UUID, nothing an abbreviated one. An ambiguous prefix selects no GPU, and neither does `GPU-`
+/// alone, even with a single GPU (visibility/uuid-prefix-alone, and the survey of masks).
 fn by_prefix(token: &[u8], gpus: &[SimulatedGpu]) -> Option<usize> {
     let wanted = nibbles(&token[4..]);
     let is_whole = wanted.len() == WHOLE_UUID;

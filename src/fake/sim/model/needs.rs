@@ -1,8 +1,8 @@
-//! What CUDA and NVML need of the operating system, as `survey needs` measured it on an H100
+//! Files and system calls that CUDA and NVML need, as `survey needs` measured them on an H100
 //! (reports/survey-needs-h100-x1).
 //!
-//! The simulated driver opens no device file. Where a filter answers the system calls of this process (a `seccomp`
-//! step), it asks for each of its needs under a folder that does not exist, and the filter says whether a step refuses
+//! The simulated driver opens no device file. If a filter answers the system calls of this process (a `seccomp` step),
+//! it requests each of its needs under a directory that does not exist, and the filter answers whether a step denies
 //! it.
 
 use crate::c;
@@ -35,8 +35,8 @@ const STAT: SystemCall = SystemCall(4);
 const FSTAT: SystemCall = SystemCall(5);
 const GET_MEMPOLICY: SystemCall = SystemCall(239);
 
-/// Calls without which `cuInit` returns 304, beside those that a context needs too: socket, bind, listen, uname,
-/// unlink, gettid.
+/// Calls without which `cuInit` returns 304, in addition to those that a context needs too: socket, bind, listen,
+/// uname, unlink, gettid.
 const INIT_ALONE: [SystemCall; 6] = [
     SystemCall(41),
     SystemCall(49),
@@ -48,7 +48,7 @@ const INIT_ALONE: [SystemCall; 6] = [
 /// Calls without which `cuInit`, and later the first context, return 304.
 const INIT_AND_CONTEXT: [SystemCall; 4] = [EVENTFD2, FCNTL, PIPE2, POLL];
 
-/// The error by which something is refused; `None` if it is not.
+/// The error of something that is denied; `None` if it is allowed.
 type Refused = Option<i32>;
 
 impl SystemCall {

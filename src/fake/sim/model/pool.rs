@@ -8,7 +8,7 @@ pub struct MemoryPool {
     granularity: u64,
 }
 
-/// One stream-ordered allocation.
+/// A stream-ordered allocation.
 #[derive(Clone, Copy, Debug)]
 pub struct PoolMemory {
     pub device: usize,

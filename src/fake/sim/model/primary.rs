@@ -14,13 +14,13 @@ pub struct Primary {
 }
 
 impl Primary {
-    /// One user more. The caller has created the context if [`Self::active`] was false.
+    /// Adds a user. The caller has created the context if [`Self::active`] was false.
     pub fn retained(&mut self) {
         self.retains += 1;
         self.active = true;
     }
 
-    /// One user less; `true` when that was the last one and the context must be destroyed.
+    /// Removes a user. Returns `true` if that was the last one and the context must be destroyed.
     pub fn release(&mut self) -> Outcome<bool> {
         self.retains = self.retains.checked_sub(1).ok_or(INVALID_CONTEXT)?;
         if self.retains > 0 {

@@ -37,13 +37,13 @@ pub struct PtxEntry {
 /// What a kernel does.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Work {
-    /// It ends without an error.
+    /// The kernel ends without an error.
     Ends,
-    /// It stops with an error.
+    /// The kernel stops with an error.
     Fails(u32),
     /// It prints.
     Prints,
-    /// It reads the clock until as many nanoseconds have passed as its only argument says.
+    /// The kernel reads the clock until the number of nanoseconds in its only argument has passed.
     Spins,
     /// Something that is not read here.
     Unclear,
@@ -89,7 +89,7 @@ impl PtxImage {
     }
 }
 
-/// The variables that stand outside functions.
+/// Returns the variables outside functions.
 fn variables(text: &str) -> Vec<Variable> {
     text.split(';')
         .filter(|statement| has_word(statement, ".global") && !statement.contains(".entry"))

@@ -110,7 +110,7 @@ symbols! {
         call_on(device, |_, _, gpu| put(&architecture, architecture_of(gpu.capability)));
 }
 
-/// The use of an engine that nothing is given to, and over how many microseconds it was looked at.
+/// Writes the utilization of an idle engine, and the sampling period in microseconds.
 fn idle(device: u64, percent: &Out<u32>, period_us: &Out<u32>) -> u32 {
     call_on(device, |_, _, _| {
         put(percent, 0).and_then(|()| put(period_us, 0))

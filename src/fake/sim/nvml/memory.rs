@@ -13,7 +13,7 @@ pub struct MemoryInfo {
     used: u64,
 }
 
-/// `nvmlMemory_v2_t`: "used" is what is allocated; what the driver reserves stands apart.
+/// `nvmlMemory_v2_t`: "used" is the allocated memory; memory that the driver reserves is listed separately.
 #[repr(C)]
 pub struct MemoryV2 {
     version: u32,

@@ -1,4 +1,4 @@
-//! Initialisation, versions, error texts.
+//! Initialization, versions, error texts.
 
 use super::status::*;
 use super::{OPENER, OPENINGS, call, call_anyway, count, is_open, put, put_text};

@@ -29,7 +29,7 @@ impl SimulatedProcess {
         context.destroy(&mut self.account, blocks.free_context(handle));
     }
 
-    /// `cuDevicePrimaryCtxRetain`: makes the context if there is none; does not make it current.
+    /// `cuDevicePrimaryCtxRetain`: creates the context if it does not exist; does not make it current.
     pub fn retain_primary(&mut self, device: usize) -> Outcome<u64> {
         let handle = self.devices[device].primary_handle;
         if !self.devices[device].primary.active {
@@ -55,7 +55,7 @@ impl SimulatedProcess {
         }
     }
 
-    /// `cuCtxCreate`: a context beside the primary one, which takes as much.
+    /// `cuCtxCreate`: creates a context in addition to the primary one, which uses as much memory.
     pub fn create_context(&mut self, device: usize) -> Outcome<u64> {
         self.unharmed()?;
         let handle = self.handle();

@@ -93,8 +93,8 @@ impl SimulatedProcess {
         if blocking { Err(code) } else { Ok(()) }
     }
 
-    /// Refuses a kernel that is beyond the model: one that prints, one that is given memory of another device or managed
-    /// memory, which would move, and an unclear one without parameters, of which it is not known what memory it uses.
+    /// Rejects a kernel that is beyond the model: one that prints, one with an argument in memory of another device or
+    /// in managed memory, which would move, and an unclear one without parameters, which uses unknown memory.
     fn check_kernel(&self, entry: &PtxEntry, owner: ContextOwner, arguments: &[u64]) -> Outcome {
         let is_unclear = entry.work == Work::Unclear && entry.params == 0;
         if is_unclear || entry.work == Work::Prints {

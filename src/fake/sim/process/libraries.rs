@@ -9,9 +9,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 impl SimulatedProcess {
-    /// `cuLibraryLoadData`: needs no context and makes none (context/library-load-makes-one). With eager loading it is
-    /// loaded at once where there is a context (memory/library-variables-load-late); measured for one context, which
-    /// was current.
+    /// `cuLibraryLoadData`: neither needs nor creates a context (context/library-load-makes-one). With eager loading,
+    /// the library is loaded at once if a context exists (memory/library-variables-load-late); measured for one
+    /// context, which was current.
     pub fn load_library(&mut self, text: &[u8], current: Option<ContextOwner>) -> Outcome<u64> {
         let eager = self.environment.loads_eagerly()?;
         if eager && self.contexts.alive() > usize::from(current.is_some()) {

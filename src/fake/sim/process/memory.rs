@@ -62,7 +62,7 @@ impl SimulatedProcess {
         Ok(address)
     }
 
-    /// Managed memory. It is attached to all streams (1) or to the host (2).
+    /// Allocates managed memory. It is attached to all streams (1) or to the host (2).
     pub fn allocate_managed(
         &mut self,
         owner: ContextOwner,
@@ -144,7 +144,7 @@ impl SimulatedProcess {
         }
     }
 
-    /// The piece of device memory that holds so many bytes from an address on.
+    /// Returns the piece of device memory that holds `bytes` bytes from an address on.
     fn find_piece(&self, address: u64, bytes: u64) -> Outcome<DeviceMemory> {
         if self.host_at(address).is_some() {
             return Err(SIM_NOT_MODELLED);

@@ -54,8 +54,7 @@ impl SimulatedProcess {
             .ok_or(INVALID_HANDLE)
     }
 
-    /// `cuModuleGetFunction`. The current context may be another one than the module's
-    /// (device/function-of-another-context).
+    /// `cuModuleGetFunction`. The current context may differ from the module's (device/function-of-another-context).
     pub fn function(&mut self, module: u64, name: &str) -> Outcome<u64> {
         let found = self.live_module(module)?;
         found.image.kernel(name).ok_or(NOT_FOUND)?;

@@ -86,7 +86,7 @@ impl SimulatedProcess {
         current.map_or(thread.device, |context| context.device)
     }
 
-    /// `cudaSetDevice`: since runtime 12 it makes the context at once; before that it only makes the handle current.
+    /// `cudaSetDevice`: since runtime 12 it creates the context at once; before that it only makes the handle current.
     pub fn set_device(&mut self, device: usize, thread: &mut Thread) -> Outcome {
         let eager = self.machine()?.description.cuda_runtime_version >= SET_DEVICE_EAGER_FROM;
         let outcome = if eager {

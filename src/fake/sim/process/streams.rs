@@ -19,8 +19,8 @@ impl SimulatedProcess {
         Ok(handle)
     }
 
-    /// The context a stream stands for; a default stream stands for the current one. An explicit one needs none that is
-    /// current (device/explicit-stream-without-a-context).
+    /// Returns the context that a stream refers to; a default stream refers to the current context. An explicit stream
+    /// does not require a current context (device/explicit-stream-without-a-context).
     pub fn stream_owner(
         &self,
         stream: u64,

@@ -1,5 +1,4 @@
-//! Versions, the last error, error texts and the log of errors. Most of these initialise the driver when they come
-//! first.
+//! Versions, the last error, error texts and the log of errors. Most of these initialize the driver if they come first.
 
 use super::{before, call, enter_by};
 use crate::machine::machine;

@@ -1,4 +1,4 @@
-//! Memory calls of the runtime: each makes the context of the current device if need be, even a free.
+//! Memory calls of the runtime: each creates the context of the current device if necessary, even a free.
 
 use super::{call, call_in};
 use crate::model::address::Location;

@@ -1,5 +1,5 @@
-//! Streams and events of the runtime. Even a query of a stream makes a context on a thread that has none; one of an
-//! event does not.
+//! Streams and events of the runtime. On a thread without a context, even a query of a stream creates a context; a
+//! query of an event does not.
 
 use super::{call, call_in, wait, wait_in};
 use crate::model::status::{CONTEXT_IS_DESTROYED, INVALID_VALUE, SIM_NOT_MODELLED};

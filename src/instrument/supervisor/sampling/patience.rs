@@ -75,8 +75,10 @@ impl SamplerClient {
         Ok(true)
     }
 
-    /// Nothing for a query whose answer is still to come; an error for any other answer than the one that was asked
-    /// for.
+    /// Returns `None` for a query that is still to be answered.
+    ///
+    /// # Errors
+    /// Returns an error for the answer to a different query.
     fn leave_unanswered<T>(
         &mut self,
         answer: Result<SamplerEvent, ChannelError>,

@@ -20,12 +20,12 @@ use cuda_pitfalls_core::scenario::environment::MASK;
 
 /// The program, as the driver installs it.
 const PROGRAM: &str = "nvidia-cuda-mps-control";
-/// Where it lies, beside the folders of PATH.
+/// Directories that may have it, in addition to those of PATH.
 const PLACES: [&str; 3] = ["/usr/bin", "/usr/local/nvidia/bin", "/opt/nvidia/bin"];
 /// The folder in which clients look for the daemon, and that of its logs.
 const PIPES: &str = "CUDA_MPS_PIPE_DIRECTORY";
 const LOGS: &str = "CUDA_MPS_LOG_DIRECTORY";
-/// The mask of a daemon that has none.
+/// The mask of a daemon that was started without a mask.
 const NO_MASK: &str = "none";
 /// The file with the daemon's PID, in its folder of pipes.
 const PID: &str = "nvidia-cuda-mps-control.pid";

@@ -54,7 +54,7 @@ pub(super) fn dlopen(worker: &Arc<Worker>, _: &Channel, step: &Step) -> Result<V
     Ok(Values::new())
 }
 
-/// The action of the step. The parent knows what to refuse, and has put it in force already.
+/// Executes the step. The parent knows the rules, and has already put them into effect.
 pub(super) fn seccomp(worker: &Arc<Worker>, channel: &Channel, _: &Step) -> Result<Values, i64> {
     let set_aside: Vec<RawFd> = lock(&worker.channels)
         .values()
