@@ -11,7 +11,7 @@ pub const LIBRARY_COPY: &str = "library copy";
 pub const DRIVER_COPY: &str = "libcuda copy";
 /// The output for the text that a function returned.
 pub const RETURNED_TEXT: &str = "text";
-/// How many bytes of such a text are kept.
+/// Maximum number of bytes of such a text that are kept.
 pub const RETURNED_TEXT_BYTES: usize = 256;
 
 /// A call that a scenario can list.
@@ -25,7 +25,7 @@ pub struct Call {
     pub summary: &'static str,
     /// The parameters in C order. The author writes some of them; the others have fixed values or are outputs.
     pub params: Vec<Param>,
-    /// What the function returns.
+    /// The type of the function's result.
     pub returns: Returns,
     /// The first CUDA version whose header declares this prototype, in the form of `CUDA_VERSION` (12030 for 12.3);
     /// `None` if 11.4 or an earlier one does.
@@ -38,7 +38,7 @@ pub struct Call {
     pub effects: Vec<Effect>,
 }
 
-/// What a function returns.
+/// The type of a function's result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Returns {
     /// A 32-bit status of its library.
@@ -54,7 +54,7 @@ pub struct Param {
     pub name: &'static str,
     /// The C type as in the header; empty for the second word of a struct passed by value.
     pub c_type: &'static str,
-    /// Whether only earlier prototypes have it. It is always passed: a function with fewer parameters ignores it.
+    /// `true` if only earlier prototypes have it. It is always passed: a function with fewer parameters ignores it.
     pub older: bool,
     /// The kind of value, and how it is passed.
     pub kind: ParamKind,
@@ -74,7 +74,7 @@ pub struct EarlierPrototype {
 /// An effect of a call on processes, threads or the environment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// Makes no call: a moment at which everything is read.
+    /// Makes no call; marks a moment at which everything is read.
     Marks,
     /// Makes no driver call and waits for none, so it cannot change the memory of a GPU.
     Inert,
@@ -149,12 +149,12 @@ impl Call {
         written.chain(text)
     }
 
-    /// Whether the call has this effect.
+    /// Returns `true` if the call has this effect.
     pub fn has(&self, effect: Effect) -> bool {
         self.effects.contains(&effect)
     }
 
-    /// Whether the call starts a process, forked or fresh.
+    /// Returns `true` if the call starts a process, forked or fresh.
     pub fn starts_process(&self) -> bool {
         self.has(Effect::Forks) || self.has(Effect::Spawns)
     }

@@ -1,4 +1,4 @@
-//! How parameters are passed, and what functions write to them.
+//! The ways to pass parameters, and the outputs of functions.
 
 use crate::constants::Constants;
 use crate::structs::{InputStruct, Layout};
@@ -47,7 +47,7 @@ pub enum ParamKind {
     Out(Output),
 }
 
-/// What a function writes to an output parameter.
+/// The value that a function writes to an output parameter.
 #[derive(Clone, Copy, Debug)]
 pub enum Output {
     /// A C `int`.

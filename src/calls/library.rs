@@ -78,8 +78,8 @@ impl CallLibrary {
         }
     }
 
-    /// Every file name by which a program may open it. A library of the toolkit is opened by the first name, with or
-    /// without a version after it.
+    /// Returns every file name that a program may use to open it. A library of the toolkit is opened by the first name,
+    /// with or without a version after it.
     pub const fn files(self) -> &'static [&'static str] {
         match self {
             CallLibrary::Driver => &["libcuda.so", "libcuda.so.1"],

@@ -10,7 +10,7 @@ use crate::library::CallLibrary;
 use crate::structs::{InputStruct, Layout};
 use crate::table::{TableError, Wrong, each_line, name, number, parse_small, read, version};
 
-/// How a value of a C type is passed.
+/// The way in which a value of a C type is passed.
 #[derive(Clone, Copy)]
 enum Way {
     Int,

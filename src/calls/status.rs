@@ -33,12 +33,12 @@ pub fn name(library: CallLibrary, code: i64) -> Option<&'static str> {
     cuda::name(table(library), u32::try_from(code).ok()?).map(text)
 }
 
-/// What libcuda and libcudart say of an error.
+/// Returns the message of libcuda and libcudart for an error.
 pub fn message(code: u32) -> Option<&'static str> {
     cuda::name(cuda::MESSAGES, code).map(text)
 }
 
-/// Whether a library has a status of this name.
+/// Returns `true` if a library has a status with this name.
 pub fn has(library: CallLibrary, name: &str) -> bool {
     table(library).iter().any(|(_, known)| text(known) == name)
 }
@@ -58,7 +58,7 @@ pub fn names() -> impl Iterator<Item = &'static str> {
         .map(|(_, name)| text(name))
 }
 
-/// Whether some library has a status of this name.
+/// Returns `true` if some library has a status with this name.
 pub fn is_known(name: &str) -> bool {
     CallLibrary::ALL
         .into_iter()

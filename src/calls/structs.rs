@@ -39,7 +39,7 @@ pub struct StructField {
     pub offset: usize,
     /// Its type.
     pub read: FieldType,
-    /// Whether it is the same in every attempt, so that it is part of outcomes.
+    /// `true` if it is the same in every attempt, so that it is part of outcomes.
     pub stable: bool,
 }
 

@@ -11,7 +11,7 @@ pub(crate) enum TableError {
     Word(&'static str, &'static str),
     /// The allowed words, and the word that was found instead.
     Found(&'static str, &'static str),
-    /// The name of a parameter, and its C type, for which no way of passing is known.
+    /// The name of a parameter, and its C type, which has no known way of passing.
     CType(&'static str, &'static str),
     /// The struct into which the author's word does not fit.
     Given(&'static str),

@@ -13,7 +13,7 @@ use crate::owner::is_anothers;
 
 /// The largest document, in bytes after unpacking.
 pub(crate) const MOST_BYTES: usize = 32 << 20;
-/// How many bytes of a line that is too large are skipped in search of its end.
+/// Maximum number of bytes of an oversized line that are skipped in search of its end.
 const MOST_PASSED_BYTES: u64 = 1 << 30;
 /// Number of consecutive lines without a document after which the rest of a source is ignored.
 pub const MOST_WRONG_LINES: usize = 1000;
@@ -21,7 +21,7 @@ const DEEPEST: usize = 32;
 /// The suffixes of files in folders that may hold documents, before `.gz` and `.zst`.
 const ENDS: [&str; 3] = ["json", "ndjson", "jsonl"];
 
-/// Where documents are.
+/// The location of documents.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Source {
     /// Standard input.
@@ -38,7 +38,7 @@ pub struct ArchiveDocument {
     pub text: Result<Vec<u8>, Problem>,
 }
 
-/// Why a document could not be read.
+/// The reason why a document could not be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Problem {
     /// The text ends before the document does.
@@ -87,8 +87,8 @@ impl Source {
         }
     }
 
-    /// Whether the source probably holds one document per line. One thread then reads the source, and several parse
-    /// its lines.
+    /// Returns `true` if the source probably holds one document per line. One thread then reads the source, and several
+    /// parse its lines.
     pub fn is_lines(&self) -> bool {
         let Source::File(path) = self else {
             return true;

@@ -1,5 +1,5 @@
-//! What the instrument measured on a GPU before the first attempt: the cost of a context, the cost of `cuInit`
-//! alone, and how much is noise.
+//! Measurements of the instrument on a GPU before the first attempt: the cost of a context, the cost of `cuInit` alone,
+//! and the noise.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -10,7 +10,8 @@ use serde::{Deserialize, Serialize};
 pub struct Calibration {
     /// The GPU.
     pub uuid: String,
-    /// When they were measured, in nanoseconds. They hold for later attempts, until this GPU is calibrated again.
+    /// Time of the measurement, in nanoseconds. The figures hold for later attempts, until this GPU is calibrated
+    /// again.
     #[serde(default)]
     pub at_ns: u64,
     /// NVML v2 `used` before these workers: what co-tenants held. Null in reports of version 1.0.
@@ -31,12 +32,12 @@ pub struct Calibration {
     pub allocated_bytes: u64,
     /// Changes of at most this size are noise.
     pub epsilon_bytes: u64,
-    /// Whether the worker's PID was in NVML's list for this GPU.
+    /// `true` if the worker's PID was in NVML's list for this GPU.
     pub pid_listed: bool,
-    /// Whether the three workers showed what they should, twice alike, while no other process was at work. Without
-    /// this nothing is concluded from the memory of this GPU.
+    /// `true` if the three workers gave the expected figures, twice alike, while no other process was active. Otherwise
+    /// nothing is concluded from the memory of this GPU.
     pub sound: bool,
-    /// Why the calibration is not sound, in words.
+    /// The reason why the calibration is not sound, as text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why_unsound: Option<String>,
 }

@@ -45,7 +45,7 @@ pub struct Invalid {
     pub path: String,
     /// Its text.
     pub source: String,
-    /// What is wrong with it, in order.
+    /// The errors in the file, in order.
     pub diagnostics: Vec<Diagnostic>,
 }
 
@@ -65,7 +65,7 @@ fn shipped_file(name: &str, sha256: &str) -> Option<&'static Shipped> {
     files.get(name).filter(|(known, _)| known == sha256)
 }
 
-/// Whether the program comes with a scenario file of this name and this SHA-256.
+/// Returns `true` if a scenario file with this name and this SHA-256 is built in.
 pub fn is_built_in(name: &str, sha256: &str) -> bool {
     shipped_file(name, sha256).is_some()
 }
@@ -78,7 +78,7 @@ pub fn find_shipped(name: &str, sha256: &str) -> Option<&'static Scenario> {
         .as_ref()
 }
 
-/// Why nothing was selected.
+/// The reason why nothing was selected.
 #[derive(Debug, Error)]
 pub enum SelectError {
     /// No scenario matches this selector.
@@ -92,7 +92,7 @@ pub enum SelectError {
     /// Every selected scenario was excluded again.
     #[error("the selectors leave nothing: all that is selected is left out again")]
     Nothing,
-    /// A selector has several meanings or cannot be read, in words.
+    /// A selector is ambiguous or cannot be parsed. The text has the reason.
     #[error("{0}")]
     Selector(String),
     /// Files with errors. The message has a line for each error; [`SelectError::render`] also shows the source.

@@ -13,7 +13,7 @@ use serde::de::DeserializeOwned;
 
 use crate::clock;
 
-/// How long the parent waits for the other side to take a document.
+/// Maximum time that the parent waits for the other side to take a document.
 const SEND_NS: u64 = 5_000_000_000;
 
 /// A longer line, in bytes, is an invalid message.
@@ -29,7 +29,7 @@ pub struct Channel {
     closed: bool,
 }
 
-/// What went wrong on a channel.
+/// An error on a channel.
 #[derive(Debug, thiserror::Error)]
 pub enum ChannelError {
     /// The other side has closed its end.
@@ -64,10 +64,10 @@ impl Channel {
         }
     }
 
-    /// The end that a parent left at an inherited descriptor.
+    /// Returns the end that a parent left at an inherited descriptor.
     ///
     /// # Safety
-    /// The descriptor must be open, be one end of a channel, and belong to nobody else.
+    /// The descriptor must be open and be one end of a channel, and nothing else may own it.
     pub unsafe fn from_inherited(fd: RawFd) -> Channel {
         // SAFETY: the caller vouches for the descriptor.
         Channel::new(UnixStream::from(unsafe { OwnedFd::from_raw_fd(fd) }))
@@ -207,7 +207,7 @@ impl Channel {
         let _ = self.stream.shutdown(Shutdown::Write);
     }
 
-    /// Whether the other side is known to be gone.
+    /// Returns `true` if the other side is known to be gone.
     pub fn is_closed(&self) -> bool {
         self.closed
     }

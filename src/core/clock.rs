@@ -18,13 +18,13 @@ pub const SLICE_NS: u64 = 50_000_000;
 /// A longer gap between two calls means that the process was stopped.
 const STOPPED_NS: u64 = 2 * SLICE_NS;
 
-/// When [`running_ns`] was called last, and for how long this process is known to have been stopped.
+/// The time of the last call of [`running_ns`], and the time that this process is known to have been stopped.
 static LAST_NS: AtomicU64 = AtomicU64::new(0);
 static STOPPED_FOR_NS: AtomicU64 = AtomicU64::new(0);
 
-/// [`now_ns`] without the time in which this process was stopped (SIGSTOP, a frozen control group, a paused
-/// machine). Deadlines use it: while this process is stopped, it cannot see whether another one makes progress. A
-/// stop is a long gap between two calls, so waits are made in slices of [`SLICE_NS`].
+/// Returns [`now_ns`] minus the time that this process was stopped (SIGSTOP, a frozen control group, a paused machine).
+/// Deadlines use it: while this process is stopped, it cannot see whether another process makes progress. A stop is a
+/// long gap between two calls, so waits are made in slices of [`SLICE_NS`].
 pub fn running_ns() -> u64 {
     running_at(now_ns(), &LAST_NS, &STOPPED_FOR_NS)
 }

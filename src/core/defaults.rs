@@ -22,7 +22,7 @@ pub const ENVIRONMENTS_SIZE: &str = "24GiB";
 pub const CPUS_PER_JOB: usize = 4;
 /// The most rows that `survey python` asks at once.
 pub const MOST_JOBS: usize = 16;
-/// How long a run waits for another one on its GPUs, as in `--wait`.
+/// Maximum time that a run waits for another run on its GPUs, as in `--wait`.
 pub const WAIT: &str = "10m";
 /// The most that one step may take, in seconds.
 pub const STEP_TIMEOUT_S: u64 = 30;

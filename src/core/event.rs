@@ -1,8 +1,8 @@
-//! The wire between parent and worker: JSON lines on a socket of their own, versioned.
+//! The protocol between parent and worker: versioned JSON lines on a separate socket.
 //!
-//! The parent drives: it sends [`Command`]s, one step at a time, and reads everything in between.
-//! The worker answers with [`Event`]s. After a hang or a crash the last line names the call.
-//! Every stamp is `CLOCK_MONOTONIC` in nanoseconds, which parent, worker and sampler share.
+//! The parent drives: it sends [`Command`]s, one step at a time, and reads everything in between. The worker answers
+//! with [`Event`]s. After a hang or a crash the last line identifies the call. Every timestamp is `CLOCK_MONOTONIC` in
+//! nanoseconds, which parent, worker and sampler share.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -27,17 +27,17 @@ pub enum Command {
         calls: Vec<String>,
         /// Sockets set aside for processes that steps create, by actor name.
         channels: BTreeMap<String, SetAside>,
-        /// Whether to probe the process's own state after each step.
+        /// `true` to probe the process's state after each step.
         probes: bool,
         /// The name of a process that a step started; none for the first one.
         process: Option<String>,
-        /// Whether the filter of a `seccomp` step is there before any library is loaded.
+        /// `true` if the filter of a `seccomp` step is set before any library is loaded.
         #[serde(default)]
         filtered: bool,
     },
     /// Make this call.
     Run {
-        /// The number by which events refer to the step.
+        /// The number of the step, which events refer to.
         step: usize,
         /// The call and its arguments, with every template filled in.
         call: Step,
@@ -91,9 +91,9 @@ pub enum Event {
         step: usize,
         /// The time, in nanoseconds.
         t_ns: u64,
-        /// How long the call took.
+        /// Duration of the call.
         elapsed_ns: u64,
-        /// What it returned; null for actions without a result.
+        /// The result of the call; null for actions without a result.
         status: Option<Status>,
         /// Its outputs by name.
         #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -116,7 +116,7 @@ pub enum Event {
     Probe {
         /// The step.
         step: usize,
-        /// How long the probe took.
+        /// Duration of the probe.
         elapsed_ns: u64,
         /// The state.
         probe: Probe,
@@ -144,12 +144,12 @@ pub struct MappedLibrary {
     pub name: String,
     /// The file, with links resolved.
     pub path: String,
-    /// Whether it carries the simulated machine's marker.
+    /// `true` if the library carries the simulated machine's marker.
     pub simulated: bool,
 }
 
 impl MappedLibrary {
-    /// Whether it is the library, or the simulated machine, which stands for all of NVIDIA's.
+    /// Returns `true` if this is the library, or the simulated machine, which replaces all NVIDIA libraries.
     pub fn serves(&self, library: CallLibrary) -> bool {
         self.simulated || self.name == library.name()
     }
@@ -169,7 +169,7 @@ impl MappedLibrary {
     }
 }
 
-/// Why it is not known whether a real driver answers.
+/// The reason why it is not known whether a real driver answers.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LibraryError {
     /// A library that is neither known to be real nor simulated.
@@ -228,7 +228,7 @@ impl Versions {
     }
 }
 
-/// What a call returned.
+/// The result of a call.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub struct Status {
     /// The status code.
@@ -274,7 +274,7 @@ pub struct Probe {
     pub status: Option<Status>,
     /// UUIDs of the visible GPUs in CUDA order; null if the driver did not say.
     pub visible: Option<Vec<String>>,
-    /// Whether each visible GPU's primary context is active, in CUDA order.
+    /// For each visible GPU, in CUDA order: `true` if its primary context is active.
     pub active: Option<Vec<bool>>,
     /// The CUDA ordinal of the GPU of the calling thread's current context; null if there is no current context.
     pub current: Option<i32>,

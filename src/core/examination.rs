@@ -9,10 +9,10 @@ use serde::{Deserialize, Serialize};
 use crate::event::MappedLibrary;
 use crate::sample::{Gpu, Reading};
 
-/// Why CUDA does or does not start in one place.
+/// The reasons why CUDA does or does not start in an environment.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Examination {
-    /// Who asked, and what the kernel says.
+    /// The user that runs `doctor`, and the information from the kernel.
     pub place: HostState,
     /// Each time that a library was started in a fresh process; the first of each library is without a change.
     pub starts: Vec<LibraryStart>,
@@ -22,7 +22,7 @@ pub struct Examination {
     pub system_calls: Vec<CallTry>,
 }
 
-/// The place in which CUDA has to start.
+/// The environment in which CUDA has to start.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Place")]
 pub struct HostState {
@@ -32,13 +32,13 @@ pub struct HostState {
     pub groups: Vec<u32>,
     /// The container, such as `docker`; null where no mark of one was found.
     pub container: Option<String>,
-    /// Whether a filter of system calls (seccomp) holds for it; null if the kernel did not say.
+    /// `true` if a filter of system calls (seccomp) applies to it; null if the kernel does not report it.
     pub is_filtered: Option<bool>,
     /// The version of the kernel's driver; null where no driver is loaded, or cannot be seen.
     pub module_version: Option<String>,
     /// The GPUs that the kernel's driver has.
     pub gpus: Vec<KernelGpu>,
-    /// How many NVIDIA GPUs the PCI bus lists; null where the bus cannot be read, as in a container.
+    /// Number of NVIDIA GPUs on the PCI bus; null if the bus cannot be read, as in a container.
     pub pci_gpus: Option<u64>,
     /// The major numbers of NVIDIA's device files, by the name of the driver.
     pub majors: BTreeMap<String, u32>,
@@ -78,18 +78,18 @@ pub struct LibraryStart {
     /// The difference from the environment of `doctor`; null if there was no difference.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub changed: Option<StartChange>,
-    /// What each call returned, up to the first that failed for all GPUs.
+    /// The result of each call, up to the first that failed for all GPUs.
     pub calls: Vec<StartCall>,
     /// The UUIDs of the GPUs that were seen, in the order of their ordinals.
     pub seen: Vec<String>,
-    /// What NVML says of each GPU and its memory; none of the driver.
+    /// NVML's information about each GPU and its memory; empty for the driver.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gpus: Vec<GpuState>,
     /// The libraries that the process mapped; of one that did not leave by itself, those before its first call.
     pub libraries: Vec<MappedLibrary>,
     /// The loader's message, if the library could not be opened.
     pub missing: Option<String>,
-    /// How the process ended, if not by itself.
+    /// The end of the process, if it did not exit by itself.
     pub ended: Option<StartEnd>,
 }
 
@@ -99,7 +99,7 @@ impl LibraryStart {
         self.calls.iter().find(|call| call.code != 0)
     }
 
-    /// Whether everything worked that was tried, and something was seen.
+    /// Returns `true` if everything that was tried worked, and at least one GPU was seen.
     pub fn is_good(&self) -> bool {
         self.missing.is_none()
             && self.ended.is_none()
@@ -107,13 +107,13 @@ impl LibraryStart {
             && !self.seen.is_empty()
     }
 
-    /// Whether a library of it is the simulated machine's.
+    /// Returns `true` if one of its libraries is the simulated machine's.
     pub fn is_simulated(&self) -> bool {
         self.libraries.iter().any(|library| library.simulated)
     }
 }
 
-/// What one call returned.
+/// The result of a call.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "CallStatus")]
 pub struct StartCall {
@@ -145,7 +145,7 @@ impl StartEnd {
         }
     }
 
-    /// Whether the process could not be started.
+    /// Returns `true` if the process could not be started.
     pub fn is_not_started(&self) -> bool {
         self.by.starts_with(StartEnd::NOT_STARTED)
     }
@@ -154,17 +154,17 @@ impl StartEnd {
 /// NVML's facts about a GPU.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct GpuState {
-    /// What it is.
+    /// The GPU.
     #[serde(flatten)]
     pub gpu: Gpu,
     /// Its memory and its processes.
     pub reading: Reading,
-    /// How much of the last seconds each process kept its multiprocessors busy, in percent, by PID; null if NVML did
-    /// not say. A process that did nothing is missing.
+    /// Part of the last seconds that each process kept the GPU's multiprocessors busy, in percent, by PID; null if NVML
+    /// does not report it. A process that did nothing is missing.
     pub busy_percent: Option<BTreeMap<u32, u32>>,
 }
 
-/// What is otherwise for a start.
+/// The difference between a start and the environment of `doctor`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Change")]
 #[serde(tag = "kind", rename_all = "snake_case")]
@@ -195,7 +195,7 @@ pub enum StartChange {
     Bare,
 }
 
-/// How it went to open a file.
+/// The result of an attempt to open a file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FileTry {
     /// The file as the tables name it, with `*` for what differs between processes.
@@ -210,7 +210,7 @@ pub struct FileTry {
     pub device: Option<(u32, u32)>,
 }
 
-/// How it went to make a system call with arguments that do nothing.
+/// The result of an attempt to make a system call, with arguments that have no effect.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CallTry {
     /// Its name.
@@ -219,7 +219,7 @@ pub struct CallTry {
     pub error: Option<String>,
 }
 
-/// What the fresh process of a start is to do.
+/// The task of the fresh process.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Want {
@@ -227,7 +227,7 @@ pub enum Want {
     Start {
         /// Which.
         library: Started,
-        /// Whether the driver is used on each GPU that it shows, beyond telling which they are.
+        /// `true` to use the driver on each GPU that it shows, instead of only listing them.
         uses_gpus: bool,
         /// For how many milliseconds NVML watches how busy processes are.
         watch_ms: u64,
@@ -246,7 +246,7 @@ pub enum Want {
     },
 }
 
-/// What that process says. Not tagged inside: maps with numbers as keys could not be read then.
+/// A message of that process. It is not tagged internally, because maps with numbers as keys could not be parsed then.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ExaminerMessage {
@@ -272,13 +272,13 @@ pub enum ExaminerMessage {
         /// Its UUID.
         uuid: String,
     },
-    /// What NVML says of a GPU.
+    /// NVML's information about a GPU.
     Gpu(Box<GpuState>),
-    /// How it went to open a file.
+    /// The result of an attempt to open a file.
     File(FileTry),
-    /// How it went to make a system call.
+    /// The result of an attempt to make a system call.
     Call(CallTry),
-    /// What a process holds.
+    /// The resources that a process holds.
     Process(Box<ProcessExamination>),
     /// The last event.
     Done {
@@ -287,7 +287,7 @@ pub enum ExaminerMessage {
     },
 }
 
-/// What a running process holds, seen from outside.
+/// The resources that a running process holds, seen from outside.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ProcessExamination {
     /// The process.
@@ -298,25 +298,25 @@ pub struct ProcessExamination {
     pub uid: Option<u32>,
     /// The number of its threads.
     pub threads: Option<u64>,
-    /// Whether a filter of system calls (seccomp) holds for it; null if the kernel did not say.
+    /// `true` if a filter of system calls (seccomp) applies to the process; null if the kernel does not report it.
     pub is_filtered: Option<bool>,
-    /// Variables about CUDA with which it was started; null if they may not be read.
+    /// The CUDA variables at the start of the process; null if they may not be read.
     pub started_with: Option<BTreeMap<String, String>>,
     /// The same variables as they are in its C library now; null if its memory may not be read.
     pub now: Option<BTreeMap<String, String>>,
     /// The mapped CUDA libraries; null if they may not be read.
     pub libraries: Option<Vec<ProcessLibrary>>,
-    /// How often it has each of NVIDIA's device files open; null if that may not be read.
+    /// Number of times that it has each NVIDIA device file open; null if that may not be read.
     pub open_files: Option<BTreeMap<String, u64>>,
     /// NVIDIA's device files as its user meets them in its own file system: those that it cannot open.
     pub closed_files: Vec<FileTry>,
-    /// Whether the control pipe of MPS is where it looks for it.
+    /// The directory in which the process looks for MPS, if it has a control pipe.
     pub mps_folder: Option<String>,
     /// The version of the kernel's driver.
     pub module_version: Option<String>,
     /// The GPUs that the kernel's driver has.
     pub gpus: Vec<KernelGpu>,
-    /// What NVML says.
+    /// The results of NVML.
     pub nvml: Option<LibraryStart>,
     /// For how long NVML watched how busy processes are, in milliseconds.
     pub watched_ms: u64,
@@ -329,7 +329,7 @@ pub struct ProcessLibrary {
     pub library: String,
     /// The file, as the kernel names it.
     pub path: String,
-    /// Whether the file is gone since.
+    /// `true` if the file has been deleted since.
     pub is_deleted: bool,
 }
 

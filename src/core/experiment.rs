@@ -1,5 +1,4 @@
-//! What one fresh process has to do: which program runs, in which environment, on which GPUs, and, if the program is
-//! the worker, which calls it makes.
+//! The task of one fresh process: the program, its environment, its GPUs and, if the program is the worker, its calls.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +20,7 @@ pub struct Experiment {
     pub gpus: Option<Vec<String>>,
     /// The calls that the worker makes, in order.
     pub steps: Vec<Step>,
-    /// Whether the worker reads its own state after each step.
+    /// `true` if the worker reads its own state after each step.
     pub probes: bool,
     /// Deadlines.
     pub timeouts: Timeouts,
@@ -69,7 +68,8 @@ pub struct Step {
 }
 
 impl Step {
-    /// Whether the call of this step has an effect. A Python line is only known to possibly set the mask.
+    /// Returns `true` if the call of this step has an effect. Of a Python line it is only known that it may set the
+    /// mask.
     pub fn has(&self, effect: Effect) -> bool {
         if self.call == LINE {
             // A line may set the mask, or start a child with another mask.
@@ -119,7 +119,7 @@ impl Step {
         }
     }
 
-    /// The text of an argument; empty without one.
+    /// Returns the text of an argument; empty if the argument is missing.
     fn argument_text(&self, name: &str) -> String {
         self.args
             .get(name)
@@ -127,18 +127,18 @@ impl Step {
             .unwrap_or_default()
     }
 
-    /// Whether the step refuses a file or a system call; a filter that refuses nothing does not.
+    /// Returns `true` if the step denies a file or a system call. It returns `false` for a filter that denies nothing.
     pub fn refuses_something(&self) -> bool {
         let refused = self.args.get(refusal::WHAT).map(ToString::to_string);
         self.has(Effect::Refuses) && refused.as_deref() != Some(refusal::NOTHING)
     }
 
-    /// Whether the call starts a process, forked or fresh.
+    /// Returns `true` if the call starts a process, forked or fresh.
     pub fn starts_process(&self) -> bool {
         calls::find(&self.call).is_some_and(Call::starts_process)
     }
 
-    /// A call without arguments, under a label of its own.
+    /// Returns a call without arguments, with its own label.
     pub fn call(name: &str, label: &str) -> Step {
         Step {
             call: name.to_string(),

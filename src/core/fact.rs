@@ -1,9 +1,8 @@
-//! What a check can ask of an attempt. Each kind of fact is one [`FactKind`] with all its code: how it is read from a
-//! scenario file, its JSON Schema, its words in a sentence, how an observation decides it, and how reports and
-//! pages show it.
+//! The facts that a check can test in an attempt. Each kind of fact is one [`FactKind`] with all its code: its parser
+//! for scenario files, its JSON Schema, its words in a sentence, its evaluation against an observation, and its column
+//! in reports and pages.
 //!
-//! To add one, write its kind in a file of this folder, give it its field in [`FactSet`] and its name
-//! in [`KINDS`].
+//! To add one, write its kind in a file of this directory, give it its field in [`FactSet`] and its name in [`KINDS`].
 
 mod bytes;
 mod calls;
@@ -76,13 +75,13 @@ pub struct FactSet {
     /// The largest change seen between the step before and this one, by GPU.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub peak_bytes: BTreeMap<String, Matcher>,
-    /// What NVML reports as used by the worker itself, in bytes, by GPU; needs PIDs that can be matched.
+    /// Memory that NVML reports for the worker itself, in bytes, by GPU; needs PIDs that can be matched.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub process_bytes: BTreeMap<String, Matcher>,
     /// Driver calls that the process of a Python line made in the step, by name; 0 for a call that it did not make.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub calls: BTreeMap<String, Matcher>,
-    /// How the worker ended.
+    /// The end of the worker.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exit: Option<ExitCheck>,
 }
@@ -109,22 +108,22 @@ pub struct FactKind {
     pub key: &'static str,
     pub(crate) read: fn(&mut FactSet, &mut CheckReader<'_, '_>, &Node),
     pub(crate) schema: fn() -> Value,
-    /// Its matchers, in which the plan fills in `${gpus}` and `${gpu0}`.
+    /// Its matchers. The plan fills in `${gpus}` and `${gpu0}` in them.
     pub(crate) matchers: fn(&mut FactSet) -> Vec<&mut Matcher>,
     /// The requirements of a check, as clauses of a sentence; empty if the check does not ask about this fact.
     pub(crate) sentences: fn(&FactSet) -> Vec<String>,
     /// Compares the requirements of a check with a step that returned.
     pub(crate) held: fn(&FactSet, &Look<'_>, &GpuNames<'_>) -> Vec<Truth>,
-    /// Whether it can be decided only if memory was read during calls.
+    /// `true` if it can be evaluated only if memory was read during calls.
     pub(crate) needs_polling: bool,
-    /// Where reports and pages show it.
+    /// The column of the fact in reports and pages.
     pub told: FactColumn,
-    /// What was seen after a step; `None` if it could not be observed. The second argument picks one value or one GPU,
-    /// if there are several.
+    /// The observation after a step; `None` if it could not be observed. The second argument selects one value or one
+    /// GPU, if there are several.
     pub seen: fn(&Look<'_>, Option<&str>) -> Option<Sight>,
 }
 
-/// Where reports and pages show what was seen of a fact.
+/// The column in reports and pages for the observations of a fact.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FactColumn {
     /// Beside the call, as what it returned.
@@ -137,12 +136,12 @@ pub enum FactColumn {
         heading: &'static str,
         /// The prefix of the value where there is no column.
         brief: &'static str,
-        /// Where it is shown although no check asks for it.
+        /// The tables that show it although no check tests it.
         unasked: Unasked,
     },
 }
 
-/// Where a fact is shown although no check asks for it.
+/// The tables that show a fact although no check tests it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unasked {
     /// Nowhere.
@@ -169,7 +168,7 @@ impl FactKind {
         columns
     }
 
-    /// Whether a check asks about this kind of fact.
+    /// Returns `true` if a check tests this kind of fact.
     pub fn is_asked(&self, facts: &FactSet) -> bool {
         !(self.sentences)(facts).is_empty()
     }
@@ -184,7 +183,7 @@ impl FactSet {
             .collect()
     }
 
-    /// Whether some fact can be decided only if memory was read during calls.
+    /// Returns `true` if some fact can be evaluated only if memory was read during calls.
     pub(crate) fn needs_polling(&self) -> bool {
         KINDS
             .iter()
@@ -218,7 +217,7 @@ pub(crate) struct CheckReader<'r, 'a> {
     pub(crate) find: &'r FindStep<'r, 'a>,
 }
 
-/// What a check must know about a step.
+/// The properties of a step that a check must know.
 #[derive(Clone, Debug)]
 pub(crate) enum CheckedStep {
     /// A call of the tables.

@@ -2,7 +2,7 @@
 //! any time.
 //!
 //! It answers three separate questions, in this order: whether an attempt counts ([`invalidations`]), whether it shows
-//! the effect ([`shows`]), and what follows from all attempts ([`judge_scenario`]). The result of an attempt never
+//! the effect ([`shows`]), and which verdict all attempts give ([`judge_scenario`]). The result of an attempt never
 //! decides whether it counts.
 
 mod co_tenant;
@@ -77,7 +77,7 @@ fn reject_unsupported(verdict: &mut Verdict) {
 }
 
 /// Judges every scenario of a report again, and returns the stored verdicts that differ. Scenarios that never ran, or
-/// that broke off, keep their verdict, because nothing else in the report says why.
+/// that broke off, keep their verdict, because nothing else in the report has the reason.
 pub fn rejudge(report: &mut Report) -> Vec<ChangedVerdict> {
     let before: Vec<Verdict> = report
         .scenarios
@@ -123,8 +123,8 @@ fn judge_again(report: &mut Report) {
     }
 }
 
-/// Whether attempts are missing, for a reason that was recorded as the verdict. A recorded verdict that claims an
-/// answer is never trusted.
+/// Returns `true` if attempts are missing, for a reason that was recorded as the verdict. A recorded verdict that
+/// claims an answer is never trusted.
 fn broke_off(plan: &Plan, verdict: &Verdict, cases: &[CaseReport]) -> bool {
     let repeat = usize::try_from(plan.repeat).unwrap_or(usize::MAX);
     !verdict.kind.is_conclusive()

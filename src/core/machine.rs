@@ -29,26 +29,27 @@ pub struct Machine {
     pub kernel: Option<String>,
     /// `x86_64` or `aarch64`.
     pub architecture: String,
-    /// What is known about containers and namespaces.
+    /// Containers and namespaces, as far as known.
     pub isolation: Isolation,
     /// Environment variables about CUDA that were set where the run was started, by allow-list.
     pub environment: BTreeMap<String, String>,
-    /// Whether an MPS control pipe is at the place where clients look for it.
+    /// `true` if an MPS control pipe is at the path where clients look for it.
     pub mps: bool,
-    /// How many NVIDIA GPUs the PCI bus lists, whether or not the driver answers; absent if the bus cannot be read,
-    /// as in a container.
+    /// Number of NVIDIA GPUs on the PCI bus, whether or not the driver answers; absent if the bus cannot be read, as in
+    /// a container.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pci_gpus: Option<u64>,
     /// The interpreter that runs Python lines; absent where none was needed or found.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub python: Option<Interpreter>,
-    /// Why libraries, NVML or an interpreter could not be queried, as fixed words; empty on a working machine.
+    /// The reasons why libraries, NVML or an interpreter could not be queried, as fixed words; empty on a working
+    /// machine.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unavailable: Vec<Unavailable>,
 }
 
 impl Machine {
-    /// Whether a library or a GPU of it is one of the simulated machine.
+    /// Returns `true` if a library or a GPU belongs to the simulated machine.
     pub fn is_simulated(&self) -> bool {
         let mut libraries = self.libraries.iter();
         libraries.any(|library| library.simulated || is_simulated_library(&library.path))
@@ -69,7 +70,8 @@ impl Machine {
     }
 
     /// Returns the version in the file name of libcuda, if it differs from the driver's version, as with a
-    /// compatibility package. `None` also if the name has no version: on WSL and Jetson the file is libcuda.so.1.1.
+    /// compatibility package. Returns `None` if the versions agree or the name has no version: on WSL and Jetson the
+    /// file is libcuda.so.1.1.
     pub fn other_libcuda(&self) -> Option<&str> {
         let driver = self.driver_version.as_deref()?;
         let path = self
@@ -83,7 +85,7 @@ impl Machine {
     }
 }
 
-/// Whether a UUID is one of those that the machines of the simulated driver have: `GPU-000000c1-0000-4000-8000-0000000000c1`.
+/// Returns `true` if a UUID belongs to a GPU of a simulated machine: `GPU-000000c1-0000-4000-8000-0000000000c1`.
 pub fn is_simulated_gpu(uuid: &str) -> bool {
     let parts = uuid
         .strip_prefix("GPU-000000")
@@ -91,7 +93,7 @@ pub fn is_simulated_gpu(uuid: &str) -> bool {
     parts.is_some_and(|(first, last)| first == last && first.len() == 2 && first != "00")
 }
 
-/// Whether a file has the name of the library of the simulated machine.
+/// Returns `true` if a file has the name of the simulated machine's library.
 pub fn is_simulated_library(path: &str) -> bool {
     path.contains("libcuda_pitfalls_sim")
 }
@@ -126,7 +128,7 @@ pub struct Unavailable {
 /// A Python interpreter, and its versions of the packages that scenarios need.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Interpreter {
-    /// The path by which it was started.
+    /// The path that was used to start it.
     pub executable: String,
     /// Such as `cpython`.
     pub implementation: String,
@@ -152,12 +154,12 @@ pub struct Runtime {
 /// Containers and namespaces between the harness and the GPUs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Isolation {
-    /// Whether this process runs in a PID namespace of its own, so that its PID differs outside.
+    /// `true` if this process runs in its own PID namespace, so that its PID differs outside.
     pub pid_namespace: Option<bool>,
     /// The kind of container according to a marker file or the first process's cgroup: `docker`, `podman`,
     /// `kubernetes`, …
     pub container: Option<String>,
-    /// Whether the worker's own PID was found in NVML's process list during calibration.
+    /// `true` if the worker's own PID was found in NVML's process list during calibration.
     pub own_pid_listed: Option<bool>,
 }
 

@@ -74,7 +74,7 @@ pub use forms::{Form, mask_forms};
 pub use generate::generate_masks;
 pub use template::{MissingGpus, Template, TemplateError};
 
-/// What `cuInit` returns.
+/// The result of `cuInit`.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
@@ -82,7 +82,7 @@ pub enum InitStatus {
     /// 0: at least one GPU is visible.
     #[serde(rename = "CUDA_SUCCESS")]
     Success,
-    /// 100: the mask shows no GPU, or the machine has none.
+    /// 100: no GPU is visible, or the machine has no GPU.
     #[serde(rename = "CUDA_ERROR_NO_DEVICE")]
     NoDevice,
     /// 101: the mask lists a GPU twice, or `CUDA_DEVICE_ORDER` has an unknown value.
@@ -110,10 +110,10 @@ impl InitStatus {
     }
 }
 
-/// What a process sees after `cuInit`.
+/// The GPUs that a process sees after `cuInit`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Parsed {
-    /// What `cuInit` returns.
+    /// The result of `cuInit`.
     pub status: InitStatus,
     /// The visible GPUs in CUDA's order, as indices into the list that was given; empty unless `cuInit` succeeds.
     pub gpus: Vec<usize>,
@@ -142,11 +142,11 @@ impl Parsed {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[schemars(rename = "Reading")]
 pub struct MaskReading {
-    /// What the process sees.
+    /// The result for the process.
     pub parsed: Parsed,
-    /// What was written and what each entry did, in order; empty without a mask, and where the order is not valid.
+    /// The entries as written, each with its effect, in order; empty without a mask, or if the order is not valid.
     pub entries: Vec<MaskEntry>,
-    /// Whether `CUDA_DEVICE_ORDER` has a value that there is not: then the mask is not read.
+    /// `true` if `CUDA_DEVICE_ORDER` has an unknown value. Then the mask is not read.
     pub bad_order: bool,
 }
 
@@ -156,13 +156,13 @@ pub struct MaskReading {
 pub struct MaskEntry {
     /// The text as written.
     pub text: String,
-    /// What became of it.
+    /// The effect of the entry.
     #[serde(flatten)]
     pub fate: Fate,
 }
 
 impl MaskEntry {
-    /// Whether it is written as a UUID.
+    /// Returns `true` if the entry is written as a UUID.
     pub fn is_uuid(&self) -> bool {
         digits_of(&self.text).is_some()
     }
@@ -223,7 +223,7 @@ impl MaskEntry {
     }
 }
 
-/// What became of an entry.
+/// The effect of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(tag = "fate", rename_all = "snake_case")]
 pub enum Fate {
@@ -246,7 +246,7 @@ pub enum Fate {
         /// The index.
         gpu: usize,
     },
-    /// Not a GPU: the list ends before this entry.
+    /// The entry is not a valid GPU: the list ends before it.
     Ends {
         /// Why.
         why: EntryEnd,
@@ -255,7 +255,7 @@ pub enum Fate {
     Unread,
 }
 
-/// Why an entry no such GPU.
+/// The reason why an entry is not a valid GPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[schemars(rename = "Ending")]
 #[serde(rename_all = "snake_case")]

@@ -1,5 +1,5 @@
-//! What one attempt showed, in the words of the scenario file: facts, and figures that vary between attempts.
-//! [`Observation::outcome`] keeps the facts alone.
+//! The observations of one attempt, in the terms of the scenario file: facts, and figures that vary between attempts.
+//! [`Observation::outcome`] keeps only the facts.
 
 use std::collections::BTreeMap;
 
@@ -12,23 +12,23 @@ use crate::event::{Status, Value};
 /// reports it for the first client, and it is freed with the last one.
 pub const MOST_INIT_BYTES: u64 = 8 << 20;
 
-/// What one attempt showed.
+/// The observations of one attempt.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Observation {
     /// The steps that the attempt reached, one entry each.
     pub steps: Vec<StepObservation>,
-    /// How it ended: `0`, `exit 3`, `SIGSEGV`, `deadline`.
+    /// The end of the attempt: `0`, `exit 3`, `SIGSEGV`, `deadline`.
     pub end: String,
 }
 
-/// What was seen after one step. GPUs have the plan's names (`gpu0`).
+/// The observations after one step. GPUs have the plan's names (`gpu0`).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct StepObservation {
     /// The step's label.
     pub label: String,
-    /// Whether the call returned.
+    /// `true` if the call returned.
     pub returned: bool,
-    /// What it returned; null for actions without a result.
+    /// The result of the call; null for actions without a result.
     pub status: Option<Status>,
     /// Outputs that are the same in every attempt. UUIDs are replaced by plan names.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -40,10 +40,10 @@ pub struct StepObservation {
     /// calls of probes are left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub calls: Option<BTreeMap<String, u64>>,
-    /// Why the values include other processes, if there were any on a GPU before the worker.
+    /// The reason why the values include other processes, if any was on a GPU before the worker.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shared: Option<Shared>,
-    /// How long the call took.
+    /// Duration of the call.
     pub elapsed_ns: u64,
     /// `true` if the driver was initialized in the process; null if it was not queried.
     pub initialised: Option<bool>,
@@ -78,15 +78,15 @@ pub struct MemoryObservation {
     /// The largest change since the step before, if it was larger than at both ends.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peak_bytes: Option<i64>,
-    /// What NVML reports as used by the worker's processes; null if PIDs cannot be matched.
+    /// Memory that NVML reports for the worker's processes; null if PIDs cannot be matched.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub process_bytes: Option<u64>,
-    /// Why these figures may include other processes; absent if they are the worker's alone.
+    /// The reason why these figures may include other processes; absent if they are the worker's alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hidden: Option<Hidden>,
 }
 
-/// How the values of a call include every process on a GPU.
+/// The way in which the values of a call include every process on a GPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Shared {
@@ -96,7 +96,7 @@ pub enum Shared {
     Summed,
 }
 
-/// Why a change in memory may not be exactly what the worker took.
+/// The reason why a change in memory may differ from the worker's own allocation.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
@@ -113,7 +113,7 @@ pub enum Hidden {
 }
 
 impl MemoryObservation {
-    /// Whether other processes hide what the worker took: all of it, or as little as it took.
+    /// Returns `true` if other processes hide the memory that the worker allocated: all of it, or as little as that.
     pub fn is_hidden(&self) -> bool {
         let is_small = self.class.is_some_and(|class| class <= Class::Init);
         self.hidden

@@ -40,8 +40,8 @@ impl<'a> Scene<'a> {
             .filter(|calibration| calibration.uuid == uuid);
         of_gpu.rfind(|calibration| calibration.at_ns <= recording.started_ns)
     }
-    /// Whether a GPU belongs to the run. If only some GPUs were calibrated, the others belong to another run, and changes
-    /// there do not matter.
+    /// Returns `true` if a GPU belongs to the run. If only some GPUs were calibrated, the others belong to another run,
+    /// and changes there do not matter.
     pub(crate) fn is_of_the_run(&self, gpu: &Gpu) -> bool {
         self.calibration.is_empty() || self.calibration.iter().any(|known| known.uuid == gpu.uuid)
     }

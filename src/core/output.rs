@@ -12,7 +12,7 @@ use tempfile::NamedTempFile;
 
 use crate::owner::is_anothers;
 
-/// The mode of a file that anybody may read; the umask takes bits away.
+/// The mode of a file that all users may read; the umask removes bits.
 pub const EVERYBODY: u32 = 0o644;
 /// The mode of what may hold a private trace.
 pub const OWNER: u32 = 0o600;
@@ -138,7 +138,8 @@ pub fn create_file(
     Ok(())
 }
 
-/// Whether there is an ordinary file or nothing: what this user may replace need not be open to him.
+/// Returns `true` if the path is an ordinary file or does not exist. A file that this user may replace need not be
+/// writable for them.
 fn is_replaceable(path: &Path) -> bool {
     path.symlink_metadata().map_or_else(
         |error| error.kind() == io::ErrorKind::NotFound,

@@ -1,6 +1,6 @@
-//! From a scenario and a machine to a plan: what exactly runs, on which GPUs, with which environment.
+//! Builds a plan from a scenario and a machine: the exact calls, GPUs and environment.
 //!
-//! Pure: the machine is a value, and a plan can be printed and saved before anything runs.
+//! The module is pure: the machine is a value, and a plan can be printed and saved before anything runs.
 
 mod asked;
 pub mod estimate;
@@ -40,7 +40,7 @@ pub struct Plan {
     pub timeout_ms: u64,
     /// UUIDs of the GPUs that the file calls `gpu0`, `gpu1`, …: first the GPUs used, then the others in NVML order.
     pub gpus: Vec<String>,
-    /// How many GPUs of `gpus` the question is about; the others are watched too.
+    /// Number of GPUs in `gpus` that the scenario uses; the others are watched too.
     pub used_gpus: usize,
     /// The needs of the scenario. The machine meets them all.
     pub needs: Needs,
@@ -48,7 +48,7 @@ pub struct Plan {
     pub hazards: Vec<Hazard>,
     /// Values of the scenario's parameters.
     pub parameters: BTreeMap<String, Scalar>,
-    /// Whether a mixture of outcomes is an answer.
+    /// `true` if a mixture of outcomes is an answer.
     pub nondeterministic: bool,
     /// The effect, with names filled in.
     pub effect: Vec<Check>,
@@ -63,15 +63,15 @@ pub struct Plan {
 pub struct CasePlan {
     /// `trap`, `control`, …
     pub name: String,
-    /// What is special about this order.
+    /// The special feature of this order.
     pub does: String,
     /// `CUDA_VISIBLE_DEVICES` at exec, as UUIDs; null if the worker starts without a mask.
     pub mask: Option<Vec<String>>,
     /// The rest of the environment that the case asks for.
     pub env: BTreeMap<String, String>,
-    /// Whether the worker runs probes after each step.
+    /// `true` if the worker runs probes after each step.
     pub probes: bool,
-    /// What the interpreter of its Python lines must have; none if the case makes C calls.
+    /// Requirements for the interpreter of its Python lines; `None` if the case makes C calls.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub python: Option<Python>,
     /// The steps, with names filled in.

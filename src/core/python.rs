@@ -19,7 +19,7 @@ pub fn worker() -> String {
 /// The oldest Python version that the worker supports.
 pub const OLDEST: (u32, u32) = (3, 8);
 
-/// What a case needs of its interpreter.
+/// The requirements of a case for its interpreter.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Python {
     /// Packages with their version ranges, such as `torch >= 2.0`.
@@ -60,7 +60,7 @@ pub const OK: &str = "OK";
 /// letter.
 pub const EXCEPTION: &str = "^[A-Z][A-Za-z0-9]*[a-z][A-Za-z0-9]*$";
 
-/// Whether a text can be the name of an exception, as [`EXCEPTION`] says.
+/// Returns `true` if a text can be the name of an exception, as defined by [`EXCEPTION`].
 pub fn is_exception(name: &str) -> bool {
     name.starts_with(|first: char| first.is_ascii_uppercase())
         && name.bytes().all(|b| b.is_ascii_alphanumeric())

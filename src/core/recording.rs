@@ -10,14 +10,14 @@ use crate::event::{Event, MappedLibrary};
 use crate::sample::{Polling, Snapshot};
 use crate::verdict::Invalidation;
 
-/// What one fresh process reported and did, and what NVML showed meanwhile.
+/// The reports and actions of one fresh process, and NVML's readings during that time.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Recording {
-    /// When the worker was started.
+    /// Start time of the worker.
     pub started_ns: u64,
     /// The time from the worker's start to its end.
     pub wall_ns: u64,
-    /// The part of it in which no call of a step was under way: step barriers, reading, process start.
+    /// The part of the duration without a call in progress: step barriers, reading, process start.
     pub overhead_ns: u64,
     /// The worker's PID.
     pub pid: u32,
@@ -27,7 +27,7 @@ pub struct Recording {
     pub snapshots: Vec<BarrierSnapshot>,
     /// The background polling between the step barriers.
     pub polling: Option<Polling>,
-    /// How the worker ended.
+    /// The end of the worker.
     pub exit: ProcessExit,
     /// Faults of the measurement that can be known only while it is made: memory that did not settle, a sampler that
     /// was lost, an interruption.
@@ -35,13 +35,13 @@ pub struct Recording {
     /// The last bytes of the worker's stdout, if it wrote any.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub stdout_tail: String,
-    /// How many bytes it wrote to stdout.
+    /// Number of bytes that it wrote to stdout.
     #[serde(default)]
     pub stdout_bytes: u64,
     /// The last bytes of the worker's stderr, if it wrote any.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub stderr_tail: String,
-    /// The system calls that were made under the filter of a `seccomp` step, by step; empty without one.
+    /// The system calls that were made under the filter of a `seccomp` step, by step; empty without such a step.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub system_calls: Vec<StepSystemCalls>,
     /// The libraries that its processes mapped. A report lists them once for all attempts.
@@ -55,7 +55,7 @@ pub struct Recording {
 pub struct StepSystemCalls {
     /// The step; null before the first, while the libraries are loaded.
     pub step: Option<usize>,
-    /// How often each system call was made.
+    /// Number of times that each system call was made.
     pub calls: BTreeMap<String, u64>,
     /// The paths that they named, as [`crate::refusal::normalize_path`] writes them.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -64,19 +64,19 @@ pub struct StepSystemCalls {
     /// number of times.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub refused: BTreeMap<String, u64>,
-    /// What got an error because it would have changed the machine.
+    /// Calls that got an error because they would have changed the machine.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub protected: BTreeMap<String, u64>,
 }
 
-/// How the program used a path.
+/// The program's use of a path.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PathUse {
     /// The system calls that named it.
     pub calls: BTreeSet<String>,
-    /// Whether it was there, when it was first named.
+    /// `true` if the path existed when it was first used.
     pub exists: bool,
-    /// Whether it was opened to be written.
+    /// `true` if the path was opened for writing.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub written: bool,
 }
@@ -95,9 +95,9 @@ pub struct ProcessEvent {
 /// Every GPU at one step barrier.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct BarrierSnapshot {
-    /// The step after which it was taken; null for the baseline before the first.
+    /// The step before the reading; null for the baseline before the first step.
     pub step: Option<usize>,
-    /// Whether it was taken after the worker had ended.
+    /// `true` if it was taken after the worker had ended.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub after_exit: bool,
     /// The readings.
@@ -105,7 +105,7 @@ pub struct BarrierSnapshot {
     pub snapshot: Snapshot,
 }
 
-/// How a worker ended.
+/// The end of a worker.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Exit")]
 pub struct ProcessExit {
@@ -121,18 +121,18 @@ pub struct ProcessExit {
     pub deadline_at: Option<usize>,
     /// The step that was under way when the worker died.
     pub died_at: Option<usize>,
-    /// Whether the process announced its end before it left.
+    /// `true` if the process announced its end before it exited.
     pub said_bye: bool,
     /// Processes that were left behind, and were killed.
     pub leaked_children: u32,
-    /// Whether the worker could not be killed.
+    /// `true` if the worker could not be killed.
     pub unkillable: bool,
-    /// Whether the kernel's out-of-memory killer is known to have ended it.
+    /// `true` if the kernel's out-of-memory killer is known to have ended it.
     pub oom_killed: bool,
 }
 
 impl Recording {
-    /// When its worker had ended.
+    /// Returns the time at which its worker had ended.
     pub fn ended_ns(&self) -> u64 {
         self.started_ns.saturating_add(self.wall_ns)
     }

@@ -13,15 +13,15 @@ pub const STEP: &str = "seccomp";
 pub const WHAT: &str = "refuse";
 /// Its argument that names the error.
 pub const ERROR: &str = "with";
-/// What a filter refuses that refuses nothing.
+/// The argument of a filter that denies nothing.
 pub const NOTHING: &str = "nothing";
 
 /// The folder that stands for `/` of the simulated machine. Its driver asks for its needs there, and opens nothing.
 pub const SIMULATED: &str = "/cuda-pitfalls-sim";
-/// `EISNAM`: the answer to the simulated driver for a file that nobody refuses.
+/// `EISNAM`: the answer to the simulated driver for a file that no rule denies.
 const THERE: i32 = 120;
 
-/// `ENOENT`: the only error by which a file is not there for calls that merely look at it.
+/// `ENOENT`: the only error that makes a file appear missing to calls that merely look at it.
 const ENOENT: i32 = 2;
 /// `EACCES`, as an ordinary user gets it.
 const EACCES: i32 = 13;
@@ -50,7 +50,7 @@ impl fmt::Display for Refused {
 /// The reason why a filter cannot deny what a text describes.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotRefusable {
-    /// Not the name of a system call of this architecture.
+    /// The text is not the name of a system call of this architecture.
     #[error("`{0}` is neither the path of a file, nor a system call, nor `nothing`")]
     Unknown(String),
     /// Its wildcards are wrong.
@@ -113,7 +113,7 @@ impl Refusal {
     }
 }
 
-/// What a filter does with a system call.
+/// The answer of a filter to a system call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FilterAnswer {
     /// The system call is made.
@@ -144,15 +144,15 @@ pub fn answer(rules: &[Refusal], call: Sysno, files: &[NamedFile]) -> FilterAnsw
 pub struct NamedFile {
     /// Its path, as [`normalize_path`] writes it.
     pub path: String,
-    /// Whether it is one of the simulated machine.
+    /// `true` if it belongs to the simulated machine.
     pub is_simulated: bool,
-    /// Whether it is there.
+    /// `true` if it exists.
     pub exists: bool,
-    /// Whether the folder is there that it is in.
+    /// `true` if its directory exists.
     pub has_folder: bool,
 }
 
-/// Where a system call has the address of a path, or of the address of a socket.
+/// The argument of a system call with the address of a path, or with the address of a socket's address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PathArgument {
     /// The number of an argument that points to a path.
@@ -182,7 +182,7 @@ pub fn path_arguments(call: Sysno) -> &'static [PathArgument] {
     }
 }
 
-/// Whether a call opens or runs what it names.
+/// Returns `true` if a call opens or runs its file.
 pub fn is_open_call(call: Sysno) -> bool {
     matches!(
         call.name(),
@@ -190,7 +190,7 @@ pub fn is_open_call(call: Sysno) -> bool {
     )
 }
 
-/// Whether a call makes what it names.
+/// Returns `true` if a call creates its file.
 fn is_create_call(call: Sysno) -> bool {
     let name = call.name();
     ["mkdir", "mknod", "symlink", "link", "rename", "bind"]
@@ -198,8 +198,8 @@ fn is_create_call(call: Sysno) -> bool {
         .any(|verb| name.starts_with(verb))
 }
 
-/// Whether a call would change a device file, or the modules of the kernel. One that fails anyway is left to the kernel:
-/// libraries tell its errors apart.
+/// Returns `true` if a call would change a device file, or the modules of the kernel. A call that fails anyway is left
+/// to the kernel, because libraries distinguish its errors.
 fn changes_the_machine(call: Sysno, files: &[NamedFile]) -> bool {
     let name = call.name();
     match name {
@@ -242,7 +242,7 @@ pub fn normalize_path(path: &str) -> String {
     format!("/{}", parts.join("/"))
 }
 
-/// Whether a name is an address such as `0000:06:00.0`.
+/// Returns `true` if a name is an address such as `0000:06:00.0`.
 fn is_pci_address(name: &str) -> bool {
     name.bytes()
         .map(|byte| if byte.is_ascii_hexdigit() { b'0' } else { byte })

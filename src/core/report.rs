@@ -46,12 +46,12 @@ pub const COMPACT: &str = "compact";
 #[serde(try_from = "Document<ScenarioReport>")]
 #[schemars(!try_from)]
 pub struct Report {
-    /// Which document this is.
+    /// The type of the document.
     pub schema: SchemaId,
     /// Words that a reader must know; a reader that does not must refuse the document.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub must_understand: Vec<String>,
-    /// Whether a real driver or the simulated machine answered.
+    /// Real driver or simulated machine.
     pub provenance: Provenance,
     /// The run.
     pub run: Run,
@@ -59,7 +59,7 @@ pub struct Report {
     pub machine: Machine,
     /// The results by scenario instance and libcudart, in the order they ran.
     pub scenarios: Vec<ScenarioReport>,
-    /// Whether the run finished. Without it, a report is partial and never a success.
+    /// `true` if the run finished. Otherwise a report is partial and never a success.
     pub complete: bool,
 }
 
@@ -131,7 +131,7 @@ pub struct Run {
     pub not_run: Vec<String>,
     /// `cuda` or `sim:<machine>`.
     pub on: String,
-    /// The seed of the order of attempts, with which `nonce` is mixed.
+    /// The seed of the order of attempts. `nonce` is mixed with it.
     pub seed: u64,
     /// The text of `--nonce`. It lets the requester verify that the report was made for them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -147,16 +147,16 @@ pub struct Run {
     /// Other processes on the GPUs before the run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub co_tenants: Vec<CoTenancy>,
-    /// Reasons to doubt the measurement as a whole, in words.
+    /// Reasons to doubt the entire measurement, as text.
     pub warnings: Vec<String>,
-    /// Why it is unsafe to use the host further: the state in which a GPU or a worker was left.
+    /// The reason why further use of the host is unsafe: the state of a GPU or a worker after the run.
     pub host_unsafe: Option<String>,
     /// The largest resident set of the parent.
     pub parent_peak_rss_bytes: Option<u64>,
 }
 
 impl Run {
-    /// The seed by which the cases of each question take turns: `seed`, mixed with the nonce.
+    /// Returns the seed for the order in which the cases of each scenario take turns: `seed`, mixed with the nonce.
     pub fn order_seed(&self) -> u64 {
         let Some(nonce) = &self.nonce else {
             return self.seed;
@@ -167,7 +167,7 @@ impl Run {
         })
     }
 
-    /// Whether a time on its clock lies within the run.
+    /// Returns `true` if a time on its clock lies within the run.
     pub fn has_time(&self, t_ns: u64) -> bool {
         (self.started_ns..=self.started_ns.saturating_add(self.elapsed_ns)).contains(&t_ns)
     }
@@ -207,10 +207,11 @@ pub struct ScenarioReport {
     pub parameters: BTreeMap<String, Scalar>,
     /// SHA-256 of the scenario file.
     pub sha256: String,
-    /// Whether it was selected by its exact name, rather than by a folder, glob, tag or set.
+    /// `true` if it was selected by its exact name, rather than by a directory, glob, tag or set.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub asked_by_name: bool,
-    /// What the machine lacks for the question, in a few words such as `2 GPUs`; absent if it lacks nothing.
+    /// Requirements of the scenario that the machine does not meet, in a few words such as `2 GPUs`; absent if it meets
+    /// them all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lacks: Option<String>,
     /// The libcudart it ran on; null if none was needed or found.
@@ -219,7 +220,7 @@ pub struct ScenarioReport {
     pub plan: Option<Plan>,
     /// The answer.
     pub verdict: Verdict,
-    /// What happened, case by case.
+    /// The results, case by case.
     pub cases: Vec<CaseReport>,
 }
 
@@ -230,7 +231,7 @@ impl ScenarioReport {
     }
 }
 
-/// What happened in one case.
+/// The results of one case.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CaseReport {
     /// `trap`, `control`, …
@@ -278,18 +279,18 @@ pub struct Attempt {
     /// What happened.
     #[serde(flatten)]
     pub recording: Recording,
-    /// Whether it counts, and which outcome it has.
+    /// Validity of the attempt, and its outcome.
     #[serde(flatten)]
     pub judged: Judged,
-    /// Where its full text is, if that is not in memory. A document always has the full text.
+    /// The location of its full text, if that is not in memory. A document always has the full text.
     #[serde(skip)]
     pub elsewhere: Option<Elsewhere>,
 }
 
-/// What the judge makes of one attempt. It is computed again whenever a report is judged.
+/// The judgment on one attempt. It is computed again whenever a report is judged.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Judged {
-    /// Why this attempt does not count; empty for a valid attempt.
+    /// The reasons why this attempt does not count; empty for a valid attempt.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub invalid: Vec<Invalidation>,
     /// The index of its outcome in `outcomes`; null if it does not count.
@@ -306,7 +307,7 @@ impl Attempt {
         }
     }
 
-    /// Whether it counts.
+    /// Returns `true` if the attempt counts.
     pub fn is_valid(&self) -> bool {
         self.judged.invalid.is_empty()
     }

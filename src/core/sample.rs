@@ -1,4 +1,4 @@
-//! What the sampler reads: memory and processes of every physical GPU.
+//! The readings of the sampler: memory and processes of every physical GPU.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ pub enum SamplerCommand {
     Snapshot,
     /// Read memory again and again until told otherwise.
     Polling {
-        /// How long to rest after each reading of all GPUs.
+        /// Pause after each reading of all GPUs.
         rest_us: u64,
     },
     /// Stop reading, and send what changed.
@@ -50,16 +50,16 @@ pub struct Inventory {
     pub nvml_version: Option<String>,
     /// The GPUs in NVML order.
     pub gpus: Vec<Gpu>,
-    /// Whether that library is the simulated machine's.
+    /// `true` if that library is the simulated machine's.
     pub simulated: bool,
-    /// How long `nvmlInit` took.
+    /// Duration of `nvmlInit`.
     pub init_ns: u64,
 }
 
 /// A physical GPU.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Gpu {
-    /// The UUID, by which reports identify the GPU.
+    /// The UUID, which identifies the GPU in reports.
     pub uuid: String,
     /// The product name.
     pub name: Option<String>,
@@ -76,7 +76,7 @@ pub struct Gpu {
     /// The number of its device file, `/dev/nvidia0` for 0; absent where NVML did not say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device_minor: Option<u32>,
-    /// Whether the driver stays loaded without clients.
+    /// `true` if the driver stays loaded without clients.
     pub persistence: Option<bool>,
     /// `true` if MIG is enabled; null if the GPU does not support MIG.
     pub mig: Option<bool>,
@@ -88,9 +88,9 @@ pub struct Gpu {
 /// A reading of every GPU.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Snapshot {
-    /// When reading began.
+    /// Start of the reading.
     pub t_ns: u64,
-    /// How long it took.
+    /// Duration of the reading.
     pub elapsed_ns: u64,
     /// The GPUs in NVML order.
     pub gpus: Vec<Reading>,
@@ -126,28 +126,27 @@ pub struct Process {
 /// The readings of background polling.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Polling {
-    /// When it began.
+    /// Start of the polling.
     pub t_ns: u64,
-    /// How long it ran.
+    /// Duration of the polling.
     pub elapsed_ns: u64,
-    /// How often each GPU was read.
+    /// Number of times that each GPU was read.
     pub reads: u64,
     /// The longest time between two reads of the same GPU.
     pub longest_gap_ns: u64,
-    /// Times at which NVML did not answer for longer than [`STALL_NS`].
+    /// Periods longer than [`STALL_NS`] in which NVML did not answer.
     pub stalls: Vec<Stall>,
     /// Memory of a GPU, stored only if it changed by [`STEP_BYTES`] since the last stored reading. In JSON these are
     /// columns of equal length, which keeps reports small.
     #[serde(with = "columns")]
     #[schemars(with = "columns::Columns")]
     pub changes: Vec<MemoryChange>,
-    /// Whether changes were dropped because there were more than a report may hold.
+    /// `true` if changes were dropped because there were more than a report may hold.
     pub truncated: bool,
 }
 
-/// How long the sampler rests after each reading of all GPUs, in microseconds. Without a rest, NVML answers tens of
-/// thousands of times a second and slows the worker down, because both need the driver's locks (docs/overhead.md has
-/// the numbers).
+/// Pause of the sampler after each reading of all GPUs, in microseconds. Without it, NVML answers tens of thousands of
+/// times a second and slows the worker down, because both need the driver's locks (docs/overhead.md has the numbers).
 pub const REST_US: u64 = 2_000;
 
 /// Changes smaller than this are not stored: during the creation of a context, NVML shows dozens of steps of 64 KiB.
@@ -159,16 +158,16 @@ pub const STALL_NS: u64 = 20_000_000;
 /// An NVML call that took too long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Stall {
-    /// When the call was made.
+    /// Time of the call.
     pub t_ns: u64,
-    /// How long it took.
+    /// Duration of the call.
     pub elapsed_ns: u64,
 }
 
 /// Device memory after a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemoryChange {
-    /// When it was read.
+    /// Time of the reading.
     pub t_ns: u64,
     /// The GPU, as an index in NVML order.
     pub gpu: usize,
@@ -187,7 +186,7 @@ mod columns {
     #[derive(Deserialize, JsonSchema, Serialize)]
     #[schemars(rename = "Changes")]
     pub(super) struct Columns {
-        /// When it was read.
+        /// Times of the readings.
         t_ns: Vec<u64>,
         /// The GPU, as an index in NVML order.
         gpu: Vec<usize>,

@@ -40,7 +40,7 @@ pub struct Scenario {
     pub name: String,
     /// The question, ending in a question mark.
     pub question: String,
-    /// Why it matters: the comment at the top of the file.
+    /// The motivation: the comment at the top of the file.
     pub why: String,
     /// The common belief that the scenario tests.
     pub belief: String,
@@ -48,7 +48,7 @@ pub struct Scenario {
     pub answer: String,
     /// The order or call that works; empty if no workaround is known.
     pub workaround: String,
-    /// Why there can be no control; empty if there is one.
+    /// The reason why a control is impossible; empty if the scenario has a control.
     pub no_control: String,
     /// The scenario for the same question that uses only CUDA calls, if it exists.
     pub twin: Option<String>,
@@ -58,19 +58,19 @@ pub struct Scenario {
     pub symptoms: Vec<String>,
     /// Messages and phrasings that people paste and that no other text of the file contains.
     pub says: Vec<String>,
-    /// Where the question comes from.
+    /// The sources of the question.
     pub sources: Vec<String>,
-    /// What the machine must have.
+    /// The requirements for the machine.
     pub needs: Needs,
     /// Hazards for other users of the machine. A run skips the scenario unless they are allowed by name.
     pub hazards: Vec<Hazard>,
-    /// Attempts of each case, unless the command line says otherwise.
+    /// Attempts of each case, unless set on the command line.
     pub repeat: u32,
     /// The longest that one step may take.
     pub step_timeout_ms: u64,
     /// The longest that one attempt may take.
     pub timeout_ms: u64,
-    /// Whether a mixture of outcomes is an answer (with its rate) rather than inconclusive.
+    /// `true` if a mixture of outcomes is an answer (with its rate) rather than inconclusive.
     pub nondeterministic: bool,
     /// Parameter names and values, in file order; usually empty.
     pub parameters: Vec<(String, Vec<Scalar>)>,
@@ -81,7 +81,7 @@ pub struct Scenario {
 }
 
 impl Scenario {
-    /// Whether a case has Python lines.
+    /// Returns `true` if a case has Python lines.
     pub fn has_python_lines(&self) -> bool {
         self.instances
             .iter()
@@ -110,15 +110,15 @@ pub struct Instance {
 pub struct Case {
     /// `trap`, `control`, or another name.
     pub name: String,
-    /// What is special about this order, in a few words.
+    /// The special feature of this order, in a few words.
     pub does: String,
-    /// How many GPUs the worker is started with.
+    /// The GPUs that the worker is started with.
     pub gpus: Gpus,
     /// Environment variables at exec, in addition to those of every worker.
     pub env: BTreeMap<String, String>,
-    /// Whether the worker runs probes after each step.
+    /// `true` if the worker runs probes after each step.
     pub probes: bool,
-    /// What the case needs of its interpreter; none if the case makes C calls.
+    /// The requirements for its interpreter; `None` if the case makes C calls.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub python: Option<Python>,
     /// The calls.
@@ -127,7 +127,7 @@ pub struct Case {
     pub expect: Vec<Check>,
 }
 
-/// How many GPUs a worker is started with.
+/// The GPUs that a worker is started with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Gpus {
@@ -138,18 +138,18 @@ pub enum Gpus {
     Masked(u32),
 }
 
-/// Whether a `workaround` says what to do.
+/// Returns `true` if a `workaround` describes an action.
 pub fn is_workaround(workaround: &str) -> bool {
     !workaround.is_empty() && !needs_nothing(workaround)
 }
 
-/// Whether a `workaround` says that nothing has to be done: it begins with `None needed`. These two words are part of the
-/// file format.
+/// Returns `true` if a `workaround` means that no action is needed: it begins with `None needed`. These two words are
+/// part of the file format.
 pub fn needs_nothing(workaround: &str) -> bool {
     workaround.starts_with("None needed")
 }
 
-/// What the machine must have before any step is made.
+/// The requirements for the machine before any step is made.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Needs {
     /// At least this many GPUs.
@@ -163,10 +163,10 @@ pub struct Needs {
     /// A range for the compute capability of the GPUs used, such as `>= 9.0`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub compute_capability: Option<Range>,
-    /// Whether the worker must be root.
+    /// `true` if the worker must be root.
     #[serde(default)]
     pub root: bool,
-    /// Whether the GPUs must be able to address each other's memory.
+    /// `true` if the GPUs must be able to address each other's memory.
     #[serde(default)]
     pub peer_access: bool,
 }
@@ -180,7 +180,7 @@ pub struct Range(
     pub String,
 );
 
-/// What a scenario may do to other users of the machine.
+/// A risk of a scenario for other users of the machine.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
@@ -196,7 +196,7 @@ pub enum Hazard {
     Root,
     /// Changes a setting of the machine.
     Settings,
-    /// Starts an MPS daemon, with folders of its own.
+    /// Starts an MPS daemon with separate directories.
     Mps,
     /// Runs Python lines that are not built in. Files do not list this hazard: it follows from the path of the file.
     Code,
@@ -244,7 +244,7 @@ impl Hazard {
 pub struct Expectation {
     /// `reproduced` or `not_reproduced`.
     pub verdict: Expected,
-    /// The machines to which it applies; all machines if empty.
+    /// The machines that it applies to; all machines if empty.
     #[serde(default, skip_serializing_if = "When::is_empty")]
     pub when: When,
     /// The reason, in a sentence.
@@ -310,7 +310,7 @@ pub struct When {
 }
 
 impl When {
-    /// Whether there is no condition.
+    /// Returns `true` without any condition.
     pub fn is_empty(&self) -> bool {
         *self == When::default()
     }

@@ -8,25 +8,24 @@ use serde::{Deserialize, Serialize};
 pub struct Verdict {
     /// The answer.
     pub kind: Kind,
-    /// Why nothing could be concluded; null for a conclusive verdict.
+    /// The reason why no conclusion is possible; null for a conclusive verdict.
     pub reason: Option<Reason>,
-    /// The reason in words, with numbers, or what the attempts showed. Left out of a compact report if the numbers of
-    /// its cases say the same.
+    /// The reason as text, with numbers, or the results of the attempts. Left out of a compact report if the numbers of
+    /// its cases imply the same.
     #[serde(default)]
     pub detail: String,
     /// The verdict compared with what the file expects on this machine. `no_expectation` for an inconclusive verdict.
     pub expectation: ExpectationMet,
-    /// Which expectations failed, in words.
+    /// The expectations that failed, as text.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unexpected: Vec<String>,
-    /// Facts that could not be judged because of other processes on the GPUs, in words. They are neither met nor
-    /// failed.
+    /// Facts that could not be judged because of other processes on the GPUs, as text. They are neither met nor failed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unobservable: Vec<String>,
     /// In how many attempts of the trap the effect shows, if the question is about a chance.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<Rate>,
-    /// Who answered the calls. Left out of a compact report, which has it once.
+    /// Real driver or simulated machine. Left out of a compact report, which has it once.
     #[serde(default)]
     pub provenance: Provenance,
 }
@@ -50,7 +49,7 @@ pub struct Rate {
 }
 
 impl Verdict {
-    /// Whether the scenario was skipped because the machine lacks something that the question needs.
+    /// Returns `true` if the scenario was skipped because the machine does not meet its requirements.
     pub fn lacks_a_need(&self) -> bool {
         self.kind == Kind::Skipped && self.reason.is_some_and(Reason::is_need)
     }
@@ -98,13 +97,13 @@ impl Kind {
         }
     }
 
-    /// Whether the question was answered.
+    /// Returns `true` if the question was answered.
     pub fn is_conclusive(self) -> bool {
         matches!(self, Kind::Reproduced | Kind::NotReproduced)
     }
 }
 
-/// Why there is no answer: a closed list.
+/// The reason for a missing answer: a closed list.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
@@ -123,7 +122,7 @@ pub enum Reason {
     Unsettled,
     /// Memory was not given back after the worker's end.
     Residue,
-    /// What the API says contradicts what NVML shows.
+    /// The API's result contradicts NVML's.
     Contradiction,
     /// A fact that a check asks for could not be read.
     Unobservable,
@@ -160,9 +159,9 @@ pub enum Reason {
     NoDriver,
     /// No GPU.
     NoGpu,
-    /// libcuda is not there.
+    /// libcuda is missing.
     NoLibcuda,
-    /// libcudart is not there.
+    /// libcudart is missing.
     NoLibcudart,
     /// Fewer GPUs than the question needs.
     TooFewGpus,
@@ -180,7 +179,7 @@ pub enum Reason {
     NoPython,
     /// A package that the lines need is not installed, or is outside the range.
     NoPackage,
-    /// A symbol that a step needs is not there.
+    /// A symbol that a step needs is missing.
     MissingSymbol,
     /// Root is needed.
     NotRoot,
@@ -202,7 +201,7 @@ pub enum Reason {
 pub struct Invalidation {
     /// The reason, as a closed word.
     pub reason: Reason,
-    /// What was seen.
+    /// The observation.
     pub detail: String,
 }
 
@@ -268,7 +267,7 @@ impl ExpectationMet {
     }
 }
 
-/// Who answered the calls. Simulated results are not evidence.
+/// Real driver or simulated machine. Simulated results say nothing about real hardware.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Provenance {
@@ -289,9 +288,9 @@ impl Provenance {
         }
     }
 
-    /// Why a document with this provenance contradicts itself, in words: it claims a measurement, but says elsewhere
-    /// that the simulated machine answered. `on` is where its run took place; `simulated_library` tells whether it
-    /// lists a library of the simulated machine. Every reader of a document checks this.
+    /// Returns the reason why a document with this provenance contradicts itself, as text: it claims a measurement, but
+    /// another part shows that the simulated machine answered. `on` is the machine of its run; `simulated_library` is
+    /// `true` if it lists a library of the simulated machine. Every reader of a document checks this.
     pub fn find_contradiction(self, on: &str, simulated_library: bool) -> Option<String> {
         let is_simulated_run = on == "sim" || on.starts_with("sim:");
         match self {

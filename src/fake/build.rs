@@ -29,8 +29,8 @@ struct Cdylib {
     link: Vec<String>,
 }
 
-/// What stands for the path of the real libcuda among the libraries that the forwarding one needs. A trace writes the
-/// path in its place, so it is longer than any path should be.
+/// Length of the placeholder for the path of the real libcuda among the libraries that the forwarding one needs. A
+/// trace writes the path in its place, so it is longer than any path should be.
 const STAND_IN_BYTES: usize = 1200;
 
 fn main() {
@@ -53,7 +53,7 @@ fn main() {
     }
 }
 
-/// Whether a file is newer than everything below a folder.
+/// Returns `true` if a file is newer than everything below a directory.
 fn is_newer(file: &Path, folder: &str) -> bool {
     fn newest(path: &Path) -> Option<SystemTime> {
         let own = fs::metadata(path).ok()?.modified().ok()?;
@@ -144,7 +144,7 @@ fn write_sources(out: &Path) -> Result<(), BuildError> {
     Ok(())
 }
 
-/// Writes a file unless it says so already: what is built from it stays.
+/// Writes a file unless it already has this text, so that its dependents stay up to date.
 fn write_if_new(path: &Path, text: &str) -> Result<(), BuildError> {
     if fs::read_to_string(path).is_ok_and(|known| known == text) {
         return Ok(());

@@ -17,7 +17,7 @@ enum Wrapping {
     Plain,
 }
 
-/// What a wrapper does for a trace that attributes memory: the parts of its code.
+/// The code of a wrapper for a trace that attributes memory, in parts.
 #[derive(Clone, Debug, Default)]
 struct MemoryUse {
     held: Option<String>,
@@ -28,7 +28,7 @@ struct MemoryUse {
 /// Variants of a name for the default stream of each thread.
 const VARIANTS: [&str; 3] = ["", "_ptsz", "_ptds"];
 
-/// What is wrong with a line of `shim/calls.txt`.
+/// The error in a line of `shim/calls.txt`.
 #[derive(Debug)]
 enum InvalidLine {
     UnknownWord,
@@ -45,7 +45,7 @@ struct ListedCalls {
     ways: BTreeMap<String, Wrapping>,
     lacking: BTreeSet<String>,
     memory_uses: BTreeMap<String, MemoryUse>,
-    /// How many words each takes.
+    /// Number of words of each function's arguments.
     words: BTreeMap<String, usize>,
 }
 
@@ -194,7 +194,7 @@ impl ListedCalls {
     }
 }
 
-/// When memory is read around a call, as Rust.
+/// Returns the moment at which memory is read around a call, as Rust.
 fn around(when: &str) -> Option<String> {
     if when == "every" {
         return Some("Every".to_owned());
@@ -208,7 +208,7 @@ fn around(when: &str) -> Option<String> {
     Some(format!("{variant}(a{})", argument.parse::<usize>().ok()?))
 }
 
-/// The functions that are there only for a driver that lacks them.
+/// Returns the functions that exist only for a driver that lacks them.
 fn lacking_functions(names: &BTreeSet<String>) -> String {
     let mut out =
         "/// What a driver may lack, beside the wrapped functions.\npub static LACKING: &[(&str, Lacking)] = &[\n"
@@ -242,7 +242,7 @@ pub(crate) fn names(text: &str, word: &str) -> String {
     format!("{names:?}")
 }
 
-/// How many words a function takes; none if a struct is passed in memory.
+/// Returns the number of words of a function's arguments; `None` if a struct is passed in memory.
 fn words_of(call: &Call) -> Option<usize> {
     let is_in_memory = call.params.iter().any(|param| {
         matches!(param.kind, ParamKind::Block(_, bytes) if bytes > 16)
@@ -384,7 +384,7 @@ fn after_code(index: usize, way: &Wrapping) -> String {
     }
 }
 
-/// What is done before and after a call that takes memory, as Rust.
+/// Returns the code before and after a call that allocates memory, as Rust.
 fn held_code(index: usize, held: &str, arguments: &str) -> (&'static str, String) {
     let taken = format!(
         "if crate::memory::is_taken(status) {{

@@ -17,7 +17,7 @@ use crate::speaker::Speaker;
 
 pub use attempts::attempt as attempt_here;
 
-/// What the files of a process say that lie in this folder, as they do in `/proc/PID`.
+/// Returns the facts in the files of a process in this directory, which has the layout of `/proc/PID`.
 #[doc(hidden)]
 pub fn process_in(folder: &std::path::Path) -> cuda_pitfalls_core::examination::ProcessExamination {
     process::examine_in(folder, 0)

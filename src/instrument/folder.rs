@@ -27,7 +27,7 @@ const UNLOCKED: &str = "unlocked";
 const MARK: &[u8] = b"private folder of a cuda-pitfalls run, format 1\n";
 /// Only this user may enter, because links in the folder decide which code workers run.
 const MODE: u32 = 0o700;
-/// How often in a row a folder is read whose reading was interrupted.
+/// Number of consecutive attempts to read a directory after an interruption.
 const MOST_INTERRUPTIONS: u32 = 100;
 /// After this time a folder without a lock is one whose maker was killed.
 const ABANDONED: Duration = Duration::from_secs(3600);
@@ -214,7 +214,7 @@ fn remove_dead(place: &Path) {
     }
 }
 
-/// What the system says of a folder that is this user's and has the mode of a run's.
+/// Returns the metadata of a directory that belongs to this user and has the mode of a run's directory.
 fn own(folder: &Path) -> Option<Metadata> {
     let data = fs::symlink_metadata(folder).ok()?;
     let is_own = data.is_dir() && data.uid() == rustix::process::geteuid().as_raw();

@@ -12,16 +12,16 @@ use cuda_pitfalls_fake::{FORWARDING as CUDA, LACKING, QUESTIONS};
 use object::read::elf::{ElfFile64, FileHeader, SectionHeader, Sym};
 use object::{Endianness, Object, ObjectSymbol, ReadCache};
 
-/// The name by which programs open it.
+/// The name that programs use to open it.
 pub const NAME: &str = "libcuda.so.1";
-/// A second name by which programs may open libcuda, if the real one has it too.
+/// A second name that programs may use to open libcuda, if the real one has it too.
 const SHORT: &str = "libcuda.so";
 
-/// The prefix of its own functions, which no libcuda has.
+/// The prefix of the library's own functions, which no libcuda has.
 const OWN: &str = "cuda_pitfalls_";
 
-/// Marks in the embedded libraries at which values are filled in (src/fake/shim/cuda.rs, src/fake/shim/original.rs,
-/// src/fake/shim/returned.rs, build.rs), and the room behind each in bytes.
+/// Marks in the embedded libraries behind which values are filled in (src/fake/shim/cuda.rs, src/fake/shim/original.rs,
+/// src/fake/shim/returned.rs, build.rs), and the space behind each in bytes.
 const ADDRESS: (&[u8], usize) = (b"cuda-pitfalls:address:", 512);
 const LIBCUDA: (&[u8], usize) = (b"cuda-pitfalls:libcuda:", 1280);
 const RETURNS: (&[u8], usize) = (b"cuda-pitfalls:returns:", 2048);
@@ -35,13 +35,13 @@ const LONGEST_PATH: usize = 1200;
 /// The functions of the forwarding libcuda in addition to passing calls on, counting them and reporting some of them.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ForwardingOptions {
-    /// Whether queries are counted too that frameworks make before each small operation.
+    /// `true` to count also the queries that frameworks make before each small operation.
     pub all_calls: bool,
     /// `true` to record the owner of the memory on each GPU.
     pub memory: bool,
 }
 
-/// Why the forwarding libcuda could not be made.
+/// The reason why the forwarding libcuda could not be created.
 #[derive(Debug, thiserror::Error)]
 pub enum ForwardingError {
     /// The library could not be written.
@@ -115,7 +115,7 @@ pub fn can_run(folder: &Path) -> Result<(), ForwardingError> {
     Ok(())
 }
 
-/// The bytes of a path, for which a library has room.
+/// Returns the bytes of a path, if they fit into the library.
 fn path_of(library: &Path) -> Result<&[u8], ForwardingError> {
     let path = library.as_os_str().as_bytes();
     (path.len() < LONGEST_PATH).then_some(path).ok_or_else(|| {

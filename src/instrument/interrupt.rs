@@ -12,20 +12,20 @@ use signal_hook::consts::{
 use cuda_pitfalls_calls::SIGNALS;
 use cuda_pitfalls_core::clock;
 
-/// When the first of the signals arrived, by `CLOCK_MONOTONIC`; 0 if none did.
+/// Arrival time of the first signal, by `CLOCK_MONOTONIC`; 0 before that.
 static CAME_NS: AtomicU64 = AtomicU64::new(0);
 
-/// How long the parent still waits for its own processes after an interrupt, in nanoseconds.
+/// Maximum time that the parent still waits for its own processes after an interrupt, in nanoseconds.
 const GRACE_NS: u64 = 1_000_000_000;
 
-/// Whether the user has wanted to stop for so long that the parent waits for nothing any more but the end of processes.
+/// Returns `true` if the user has wanted to stop for so long that the parent only waits for the end of processes.
 pub fn is_overdue() -> bool {
     let came = CAME_NS.load(Ordering::Relaxed);
     came != 0 && clock::now_ns().saturating_sub(came) > GRACE_NS
 }
 
-/// Resets inherited settings under which a run cannot work: an ignored SIGCHLD, with which children cannot be waited
-/// for, and SIGXFSZ, which kills this process where a write at the limit on file sizes should fail.
+/// Resets inherited settings that break a run: an ignored SIGCHLD, which prevents waiting for children, and SIGXFSZ,
+/// which kills this process where a write at the limit on file sizes should fail.
 fn make_bearable() -> io::Result<()> {
     // SAFETY: the default action of a signal that has no handler in this program yet.
     if unsafe { libc::signal(SIGCHLD, libc::SIG_DFL) } == libc::SIG_ERR {
@@ -35,7 +35,7 @@ fn make_bearable() -> io::Result<()> {
     unsafe { signal_hook::low_level::register(SIGXFSZ, || {}) }.map(drop)
 }
 
-/// Whether the caller set a signal to be ignored, as `nohup` does.
+/// Returns `true` if the caller set a signal to be ignored, as `nohup` does.
 pub fn is_ignored(signal: i32) -> bool {
     // SAFETY: the call only reads the action, into a live struct of plain values.
     unsafe {
@@ -54,11 +54,11 @@ pub struct Interrupt {
 }
 
 impl Interrupt {
-    /// Installs handlers for the signals by which a user or a scheduler ends a program, except for those that the
+    /// Installs handlers for the signals with which a user or a scheduler ends a program, except for those that the
     /// caller ignores.
     ///
     /// # Errors
-    /// The system refused.
+    /// Returns an error if a system call fails.
     pub fn install() -> io::Result<Interrupt> {
         make_bearable()?;
         let mut pipes = Vec::new();
@@ -119,7 +119,7 @@ impl Interrupt {
         self.first
     }
 
-    /// Whether the user sent a second signal, so that the grace period of a worker is cut short.
+    /// Returns `true` if the user sent a second signal, so that the grace period of a worker is cut short.
     pub(crate) fn is_impatient(&self) -> bool {
         self.count > 1
     }

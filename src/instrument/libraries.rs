@@ -1,4 +1,4 @@
-//! Which libcuda, libcudart and NVML a run uses. The system's loader finds them; then a private folder of links, which
+//! The libcuda, libcudart and NVML of a run. The system's loader finds them. Then a private directory of links, which
 //! every child searches first, fixes the choice.
 
 use std::io;
@@ -17,7 +17,7 @@ use cuda_pitfalls_core::machine::Runtime;
 use cuda_pitfalls_core::owner::is_anothers;
 use cuda_pitfalls_core::text::versions::{self, Version};
 
-/// Where to look for libcudart if the loader does not find it: it is not part of the driver.
+/// Directories that are searched for libcudart if the loader does not find it: it is not part of the driver.
 const RUNTIME_PLACES: [&str; 6] = [
     "/usr/local/cuda/lib64/libcudart.so.*",
     "/usr/local/cuda/targets/*/lib/libcudart.so.*",
@@ -27,7 +27,7 @@ const RUNTIME_PLACES: [&str; 6] = [
     "/usr/local/lib/python3*/*-packages/nvidia/*/lib/libcudart.so.*",
 ];
 
-/// Where a run takes place, as in `--on`.
+/// The machine of a run, as in `--on`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum On {
     /// On the GPUs of this machine.
@@ -39,7 +39,7 @@ pub enum On {
     Sim(Option<String>),
 }
 
-/// The library by which a libcuda compiles PTX.
+/// The library with which a libcuda compiles PTX.
 const COMPILER_OF_LIBCUDA: &str = "libnvidia-ptxjitcompiler.so*";
 /// File names of the libraries that complete a libcuda. Those of its version are in the same directory.
 const PARTS_OF_LIBCUDA: &str = "libnvidia-*.so*";
@@ -135,7 +135,7 @@ fn no_libcuda(path: &Path, why: &str) -> SupervisorError {
     SupervisorError::Missing(vec![format!("a libcuda at {}: {why}", path.display())])
 }
 
-/// Links a file under every name by which a program may open a library.
+/// Links a file under every name that a program may use to open a library.
 fn link_names(library: CallLibrary, folder: &Path, target: &Path) -> io::Result<()> {
     library
         .files()
@@ -215,8 +215,8 @@ fn version_of(library: &Path) -> Version {
     version.map(versions::number).unwrap_or_default()
 }
 
-/// Whether no stranger owns what is below the environment of the program. An environment of nobody, such as `/tmp` for
-/// `/tmp/mine/cuda-pitfalls`, may have folders of everybody.
+/// Returns `true` if no other user owns what is below the environment of the program. An environment without an owner,
+/// such as `/tmp` for `/tmp/mine/cuda-pitfalls`, may have directories of all users.
 fn is_installed_with(program: &Path, environment: &Path, found: &Path) -> bool {
     let owner = program.metadata().map(|data| data.uid()).ok();
     let below = found.ancestors().take_while(|path| *path != environment);
@@ -224,11 +224,11 @@ fn is_installed_with(program: &Path, environment: &Path, found: &Path) -> bool {
     known.all(|data| data.is_ok_and(|data| Some(data.uid()) == owner || !is_anothers(&data)))
 }
 
-/// Makes a folder of links to one libcuda, one NVML and one libcudart, under every name by which a program may open
-/// them. cudarc tries the unversioned names first, so no other folder may provide these.
+/// Creates a directory of links to one libcuda, one NVML and one libcudart, under every name that a program may use to
+/// open them. cudarc tries the unversioned names first, so no other directory may provide these.
 ///
 /// # Errors
-/// A link cannot be made.
+/// Returns an error if a link cannot be created.
 pub fn link_libraries(
     folder: &Path,
     libraries: &Libraries,

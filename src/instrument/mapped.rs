@@ -79,14 +79,15 @@ pub(crate) fn library(path: &[u8]) -> Option<CallLibrary> {
     }
 }
 
-/// Whether this worker uses the simulated machine. An unknown library counts as simulated, so that steps that only a
-/// real driver can answer are not made.
+/// Returns `true` if this worker uses the simulated machine. An unknown library counts as simulated, so that steps that
+/// only a real driver can answer are not made.
 pub fn is_any_simulated() -> bool {
     let mapped = mapped_libraries();
     !mapped.unknown.is_empty() || mapped.known.iter().any(|library| library.simulated)
 }
 
-/// Whether a mapped library has the simulated machine's marker; `None` if the loader does not know it by this path.
+/// Returns `true` if a mapped library has the simulated machine's marker; `None` if the loader does not know it by this
+/// path.
 fn is_simulated(path: &[u8]) -> Option<bool> {
     use libloading::os::unix::{Library, RTLD_LAZY};
     const RTLD_NOLOAD: i32 = 4;
@@ -111,8 +112,8 @@ pub fn injected_libraries() -> Vec<String> {
     found
 }
 
-/// Whether a variable injects a library that no scenario can have asked for. The libraries of our own trace do not
-/// count: a run under a trace says so in its report.
+/// Returns `true` if a variable injects a library that no scenario can have requested. The libraries of our own trace
+/// do not count: a run under a trace records it in its report.
 fn is_from_outside(name: &str, value: &OsStr) -> bool {
     let is_ours = traced::is_ours(Path::new(value));
     !value.is_empty()

@@ -8,7 +8,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use crate::interrupt::is_overdue;
 use cuda_pitfalls_core::clock::SLICE_NS;
 
-/// How many bytes a ready pipe takes at once without blocking (POSIX: `PIPE_BUF`).
+/// Number of bytes that a ready pipe takes at once without blocking (POSIX: `PIPE_BUF`).
 const PIECE: usize = 4096;
 
 /// Writes a line to stderr, as [`write()`] does. Errors are ignored, because there is nowhere to report them.

@@ -22,7 +22,7 @@ use cuda_pitfalls_core::sample::{
 use gpus::GpuHandles;
 pub(crate) use once::start_once;
 
-/// More changes are dropped from one background polling, and the report says so.
+/// Maximum number of changes in one background polling. More are dropped, and the report records that.
 const MOST_CHANGES: usize = 2000;
 /// More stalls are dropped likewise.
 const MOST_STALLS: usize = 200;
@@ -95,7 +95,7 @@ fn serve_commands(
     }
 }
 
-/// Whether a message from the parent arrives within this many microseconds.
+/// Returns `true` if a message from the parent arrives within this many microseconds.
 fn is_spoken_to(channel: &Channel, within_us: u64) -> bool {
     let mut fds = [PollFd::new(channel, PollFlags::IN)];
     let within = Timespec {

@@ -43,8 +43,8 @@ pub fn no_device_returns() -> String {
     format!("cuInit=100 cuDriverGetVersion={NO_DEVICE_VERSION} *=3")
 }
 
-/// The file in the library's directory in which it lists the functions that it does not model. The library writes to it
-/// only if the file exists.
+/// The file in the library's directory that lists the functions that it does not model. The library writes to it only
+/// if the file exists.
 const UNMODELLED: &str = "machine.unmodelled";
 
 /// Returns the name of the machine with this many equal GPUs.
@@ -60,7 +60,7 @@ pub fn tell_unmodelled(folder: &Path) -> io::Result<()> {
     fs::write(folder.join(UNMODELLED), "")
 }
 
-/// Which functions programs called in vain since [`tell_unmodelled`], by name.
+/// Returns the names of the missing functions that programs called since [`tell_unmodelled`].
 pub fn unmodeled_functions(folder: &Path) -> BTreeSet<String> {
     let Ok(file) = fs::File::open(folder.join(UNMODELLED)) else {
         return BTreeSet::new();
@@ -75,7 +75,7 @@ const MOST_UNMODELLED_BYTES: u64 = 64 << 20;
 
 const LIBRARY_NAME: &str = "libcuda_pitfalls_sim.so";
 
-/// The names by which callers and loaders look for the three libraries.
+/// Returns the names that callers and loaders use to find the three libraries.
 fn library_file_names() -> impl Iterator<Item = &'static str> {
     CallLibrary::SIMULATED
         .into_iter()
@@ -90,16 +90,16 @@ const STATE_BYTES: usize = 64 << 10;
 /// The largest description. The machines here need a few KiB.
 const MOST_DESCRIPTION_BYTES: u64 = 256 << 10;
 
-/// Why a simulated machine could not be laid out.
+/// The reason why a simulated machine could not be created.
 #[derive(Debug, thiserror::Error)]
 pub enum MachineError {
-    /// No machine is named or described like that, in words.
+    /// No machine has this name or description. The text has the reason.
     #[error("{0}")]
     Machine(String),
     /// A file could not be read or written.
     #[error("cannot {action} {}: {source}", terminal(&path.to_string_lossy()))]
     File {
-        /// What was attempted.
+        /// The attempted action.
         action: &'static str,
         /// On which file.
         path: PathBuf,
@@ -181,11 +181,11 @@ pub fn lay_out_nvml(machine: &str, dir: &Path) -> Result<PathBuf, MachineError> 
     Ok(folder)
 }
 
-/// Makes a libcuda of [`NO_DEVICE`] in a folder of its own below `dir`, for a process that loads it by its path, and
-/// returns that path. It tells nobody of its calls: the process reads its counts.
+/// Creates a libcuda of [`NO_DEVICE`] in a separate directory below `dir`, for a process that loads it by its path, and
+/// returns that path. It does not report its calls: the process reads its counts.
 ///
 /// # Errors
-/// A file cannot be written.
+/// Returns an error if a file cannot be written.
 pub fn lay_out_stand_in(dir: &Path) -> Result<PathBuf, MachineError> {
     let node = lay_out(defaults::MACHINE, &dir.join("node"))?;
     let folder = dir.join("cuda");
@@ -217,7 +217,7 @@ pub fn hide_library(folder: &Path, library: CallLibrary) -> io::Result<()> {
         .try_for_each(fs::remove_file)
 }
 
-/// How many of its GPUs a machine has that has no description of its own.
+/// Returns the number of GPUs of a machine without its own description.
 fn gpus_of(machine: &str) -> Option<usize> {
     let is_described = MACHINES.iter().any(|(known, _)| *known == machine);
     let gpus = machine.strip_prefix(SIZED)?.parse().ok()?;

@@ -1,4 +1,4 @@
-//! What a process of `doctor` says.
+//! The messages of a `doctor` process.
 
 use cuda_pitfalls_calls::CallLibrary;
 use cuda_pitfalls_core::channel::Channel;

@@ -66,7 +66,7 @@ pub(crate) fn environment() -> Vec<(OsString, OsString)> {
     ]
 }
 
-/// Whether a file is one of the trace's own libraries.
+/// Returns `true` if a file is one of the trace's own libraries.
 pub(crate) fn is_ours(path: &Path) -> bool {
     let Some(folder) = folder() else { return false };
     path.starts_with(folder.join(CUDA_FOLDER)) || Some(path) == hook_beside(&folder).as_deref()

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use rustix::fs::Mode;
 use rustix::process::umask;
 
-/// What others may never have.
+/// Permissions that other users never get.
 const OTHERS_WRITE: Mode = Mode::WGRP.union(Mode::WOTH);
 
 /// The umask of the caller.

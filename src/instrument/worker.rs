@@ -33,7 +33,7 @@ use symbols::Symbols;
 /// Runs the worker on an inherited channel until the parent sends the end.
 ///
 /// # Safety
-/// `fd` must be the worker's end of a channel, inherited and owned by nobody else.
+/// `fd` must be the worker's end of a channel, inherited and without another owner.
 pub unsafe fn run(fd: RawFd) -> ! {
     // SAFETY: the caller guarantees the descriptor.
     let mut channel = unsafe { Channel::from_inherited(fd) };

@@ -260,7 +260,7 @@ pub const RUNTIME: &[(u32, &CStr)] = &[
     (60000, c"SIM_NOT_MODELLED"),
 ];
 
-/// What both libraries say of an error, by its code; the last one is the simulated driver's own.
+/// The message of both libraries for an error, by its code; the last one is the simulated driver's own.
 pub const MESSAGES: &[(u32, &CStr)] = &[
     (0, c"no error"),
     (1, c"invalid argument"),

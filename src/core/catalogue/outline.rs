@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::{Embedded, SelectError, embedded_files, load_embedded};
 use crate::scenario::{Hazard, Needs, Scalar, Scenario, sha256_hex};
 
-/// How many digits of a hash the index keeps.
+/// Number of digits of a hash that the index keeps.
 const DIGITS: usize = 16;
 
 /// A scenario as `list --json` prints it.
@@ -27,7 +27,7 @@ pub struct Outline {
     pub symptoms: Vec<String>,
     /// Names of cases, in the order of the file.
     pub cases: Vec<String>,
-    /// What the machine must have.
+    /// The requirements for the machine.
     pub needs: Needs,
     /// Hazards that must be allowed before it runs.
     pub hazards: Vec<Hazard>,

@@ -36,7 +36,7 @@ pub struct Selection {
 /// The scenarios that match one selector.
 struct Meant {
     outlines: Vec<Outline>,
-    /// Whether the selector is the name of one scenario or instance.
+    /// `true` if the selector is the name of one scenario or instance.
     by_name: bool,
     /// The scenario, if the selector is the path of a user's file.
     file: Option<Scenario>,
@@ -211,7 +211,7 @@ impl Selection {
         })
     }
 
-    /// Whether an instance was selected by an exact name.
+    /// Returns `true` if an instance was selected by an exact name.
     pub fn is_by_name(&self, instance: &Instance) -> bool {
         self.by_name.contains(&instance.name)
     }

@@ -23,7 +23,7 @@ impl Shard {
             .then_some(Shard { index, count })
     }
 
-    /// Whether the instance at this index of the selection is in the part.
+    /// Returns `true` if the instance at this index of the selection is in the part.
     pub fn has(self, instance: usize) -> bool {
         instance % self.count == self.index - 1
     }

@@ -50,9 +50,9 @@ struct Amount {
     bytes: fn(&Look<'_>, &str) -> Option<i128>,
     /// The answer if the amount could not be read.
     unread: fn(&str) -> Truth,
-    /// Why other processes on the GPU may hide a part of the amount.
+    /// The reason why other processes on the GPU may hide a part of the amount.
     hidden: fn(&Look<'_>, &str) -> Option<Hidden>,
-    /// Whether it is a sum of all processes on the GPU.
+    /// `true` if the amount is a sum of all processes on the GPU.
     is_sum: bool,
     written: fn(i64) -> String,
 }
@@ -164,7 +164,7 @@ impl Amount {
         held
     }
 
-    /// What was seen on one GPU, or on every GPU without `gpu`.
+    /// Returns the observation on one GPU, or on every GPU without `gpu`.
     fn seen(&self, look: &Look<'_>, gpu: Option<&str>) -> Option<Sight> {
         let memory = &look.step.memory;
         let (words, exact) = match gpu {

@@ -1,6 +1,6 @@
-//! What was seen at a step of an attempt, in the form that compact reports keep and that machines are compared by.
+//! The observations at a step of an attempt, in the form that compact reports keep and that machines are compared by.
 //!
-//! A change has no words; `render` alone writes sentences about it.
+//! A change has no words; only `render` writes sentences about it.
 
 use std::fmt;
 use std::mem::{Discriminant, discriminant};
@@ -12,7 +12,7 @@ use super::words;
 use crate::event;
 use crate::observation::Class;
 
-/// What changed at one step, how the attempt ended, or what a row of a survey says. In JSON it is an array of these
+/// The change at one step, the end of the attempt, or a fact in a row of a survey. In JSON it is an array of these
 /// three parts.
 #[derive(
     Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
@@ -23,7 +23,7 @@ pub struct Change {
     pub step: u32,
     /// The label of the step; empty for an end and for a row.
     pub label: String,
-    /// What was seen, in the order of [`Fact`].
+    /// The observations, in the order of [`Fact`].
     pub facts: Vec<Fact>,
 }
 
@@ -65,9 +65,9 @@ pub enum Fact {
     Current(Option<String>),
     /// A GPU, and the class of the change in its memory; null if it could not be read.
     Memory(String, Option<Class>),
-    /// How the attempt ended: `exit 3`, `SIGSEGV`, `deadline`.
+    /// The end of the attempt: `exit 3`, `SIGSEGV`, `deadline`.
     End(String),
-    /// What a row of a survey says.
+    /// A fact in a row of a survey.
     Row(RowFact),
 }
 
@@ -77,9 +77,9 @@ pub enum Fact {
 )]
 #[serde(rename_all = "snake_case")]
 pub enum RowFact {
-    /// Whether the mask has been read when the call returns.
+    /// The mask has been read when the call returns, or not.
     ReadsMask(Option<bool>),
-    /// Whether `cuInit` is called.
+    /// `cuInit` is called, or not.
     CallsCuinit(Option<bool>),
     /// The place in the program that calls it; null if nothing does.
     CalledAt(Option<String>),
@@ -91,15 +91,15 @@ pub enum RowFact {
     CuInit(String),
     /// The visible GPUs.
     Gpus(Option<Vec<u32>>),
-    /// Whether the visible GPUs are those that the rule of masks predicts.
+    /// The visible GPUs match the prediction of the mask rules, or not.
     AsPredicted(Option<bool>),
-    /// Whether the variable has an effect.
+    /// The variable has an effect, or not.
     HasEffect(Option<bool>),
     /// The call that reads the variable, once.
     ReadAt(Option<String>),
     /// The exception; null if none was raised.
     Raises(Option<String>),
-    /// How the process ended; null for exit code 0.
+    /// The end of the process; null for exit code 0.
     Left(Option<String>),
 }
 
@@ -154,12 +154,12 @@ impl fmt::Display for Token {
 pub enum ChangeSubject<'c> {
     /// The number and the label of a step.
     Step(u32, &'c str),
-    /// The end of an attempt, or one thing that a row says.
+    /// The end of an attempt, or a fact in a row.
     Whole(Option<Discriminant<Fact>>, Option<Discriminant<RowFact>>),
 }
 
 impl Change {
-    /// How an attempt ended, after this many steps.
+    /// Returns the change for the end of an attempt, after this many steps.
     pub fn end(steps: u32, end: &str) -> Change {
         Change {
             step: steps,
@@ -168,7 +168,7 @@ impl Change {
         }
     }
 
-    /// What a row of a survey says.
+    /// Returns the change for a fact in a row of a survey.
     pub fn row(fact: RowFact) -> Change {
         Change {
             step: 0,

@@ -14,7 +14,7 @@ use crate::observation::{Class, MemoryObservation, Observation, StepObservation}
 /// The value of an output that is a handle.
 const BOUND: &str = "bound";
 
-/// What each step changed, and how the attempt ended unless with 0. Steps without a change are left out.
+/// Returns the changes of each step, and the end of the attempt unless it is 0. Steps without a change are left out.
 pub fn changes(outcome: &Observation) -> Vec<Change> {
     let mut state = ProcessState::default();
     let mut changes = Vec::new();

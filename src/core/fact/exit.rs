@@ -11,7 +11,7 @@ use crate::source::schema::or_parameter;
 use crate::source::tree::{Data, Node};
 use cuda_pitfalls_calls::SIGNALS;
 
-/// How a worker must have ended.
+/// The required end of a worker.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ExitCheck {
@@ -79,7 +79,7 @@ impl ExitCheck {
         }
     }
 
-    /// Whether an attempt ended in an allowed way; `end` is [`crate::observation::Observation::end`].
+    /// Checks if an attempt ended in an allowed way; `end` is [`crate::observation::Observation::end`].
     pub(crate) fn held(&self, end: &str) -> Truth {
         let expected: Vec<String> = self.allowed_ways().iter().map(ExitCheck::end).collect();
         match end {

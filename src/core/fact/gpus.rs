@@ -26,7 +26,7 @@ pub enum GpuList {
     Named(Vec<String>),
 }
 
-/// How UUIDs become the names of GPUs in an attempt.
+/// The mapping from UUIDs to the names of GPUs in an attempt.
 #[derive(Clone, Copy, Debug)]
 pub struct GpuNames<'a> {
     /// UUIDs in the order of the plan: the first is `gpu0`.
@@ -142,7 +142,7 @@ pub(super) fn gpu(file: &mut CheckReader<'_, '_>, node: &Node) -> Option<String>
     is_known(file, name, &node.place, false).then(|| name.to_string())
 }
 
-/// Reads a table by GPU, in which `others` is a key too.
+/// Reads a table by GPU. `others` is also a valid key.
 pub(super) fn by_gpu<T>(
     file: &mut CheckReader<'_, '_>,
     node: &Node,

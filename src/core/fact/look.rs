@@ -72,7 +72,7 @@ impl Truth {
     }
 }
 
-/// What was seen of a fact after a step.
+/// The observation of a fact after a step.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sight {
     /// The words in a sentence: `sees gpu0,gpu1`.

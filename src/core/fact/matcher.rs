@@ -71,13 +71,13 @@ const BOUNDS: [BoundWord; 6] = [
 /// figure for an idle H200 moved by up to 192 KiB, and the figure for an H100 by 64 KiB at one step in twenty.
 const STIR_BYTES: u32 = 1 << 20;
 
-/// Whether a value of this name is the memory that all processes on a GPU use or leave free, so that another process
-/// may have changed it.
+/// Returns `true` if a value with this name is the memory that all processes on a GPU use or leave free, so that
+/// another process may have changed it.
 pub(super) fn is_sum(name: &str) -> bool {
     name == "used" || name == "free"
 }
 
-/// What a value must be. Every bound that is set must hold.
+/// The condition for a value. Every bound that is set must hold.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Matcher {
@@ -127,7 +127,7 @@ impl Matcher {
         }
     }
 
-    /// Whether some operand is a number or text of the file, rather than a value of another step.
+    /// Returns `true` if some operand is a number or text of the file, rather than a value of another step.
     pub fn is_absolute(&self) -> bool {
         self.operands()
             .any(|operand| !matches!(operand, Operand::Value { .. }))
@@ -434,7 +434,7 @@ impl Datum {
         }
     }
 
-    /// Whether two sums of memory differ by less than processes anywhere on the machine change them by.
+    /// Returns `true` if two sums of memory differ by less than processes anywhere on the machine change them by.
     fn is_near(&self, other: &Datum) -> bool {
         self.number()
             .zip(other.number())

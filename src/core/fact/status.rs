@@ -118,12 +118,12 @@ pub(super) fn status_schema() -> Value {
     or_parameter(json!([{ "enum": names }, { "type": "string", "pattern": python::EXCEPTION }]))
 }
 
-/// Whether a Python line can have this status: `OK`, or an exception.
+/// Returns `true` if a Python line can have this status: `OK`, or an exception.
 fn can_raise(name: &str) -> bool {
     name == python::OK || python::is_exception(name)
 }
 
-/// Whether the library of a call can return this status.
+/// Returns `true` if the library of a call can return this status.
 fn can_return(row: &CheckedStep, name: &str) -> bool {
     match row {
         CheckedStep::Call(kind) => status::has(kind.library, name),

@@ -6,7 +6,7 @@ use super::gpus::compare_names;
 use super::{FactColumn, FactKind, GpuList, Look, Sight, Unasked, words};
 use crate::source::schema::reference;
 
-/// Statuses by which a driver reports that there is no GPU.
+/// Statuses with which a driver reports that the machine has no GPU.
 const NO_DEVICE: [&str; 2] = ["CUDA_ERROR_NO_DEVICE", "cudaErrorNoDevice"];
 
 pub(super) const VISIBLE: FactKind = FactKind {

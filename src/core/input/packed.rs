@@ -100,7 +100,7 @@ impl<R: Read> Read for Bounded<R> {
 struct Zstd<R> {
     packed: BufReader<R>,
     decoder: FrameDecoder,
-    /// Whether a frame has begun and not ended.
+    /// `true` if a frame has begun and not ended.
     is_open: bool,
 }
 

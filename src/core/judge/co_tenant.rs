@@ -18,7 +18,7 @@ use crate::sample::{Gpu, Process};
 /// A foreign process is considered active if its memory changes by at least this many bytes.
 const AT_WORK_BYTES: u64 = 1 << 20;
 
-/// The first sign of a co-tenant at work during an attempt, in words.
+/// Returns the first sign of an active co-tenant during an attempt, as text.
 pub(super) fn find_contamination(
     case: &CasePlan,
     recording: &Recording,
@@ -192,7 +192,7 @@ impl<'a> CoTenantWatch<'a> {
         None
     }
 
-    /// The label of a step that makes no call, and at which memory of a GPU changed by more than noise.
+    /// Returns the label of a step without a call during which memory of a GPU changed by more than noise.
     fn idle_change(&self, gpu: usize, noise: u64) -> Option<&'a str> {
         // Threads of a framework may be at work at any step.
         if self.case.python.is_some() {
@@ -263,7 +263,7 @@ impl<'a> CoTenantWatch<'a> {
         first
     }
 
-    /// Whether a process of the attempt may use a GPU.
+    /// Returns `true` if a process of the attempt may use a GPU.
     fn may_use_gpu(&self, gpu: &Gpu) -> bool {
         let Some(mask) = &self.case.mask else {
             return true;
@@ -277,7 +277,7 @@ impl<'a> CoTenantWatch<'a> {
     }
 }
 
-/// What a foreign process did between two lists, if `unlisted` new processes may be our own.
+/// Returns the activity of a foreign process between two lists, if `unlisted` new processes may be our own.
 fn at_work(before: &[Process], now: &[Process], unlisted: usize) -> Option<String> {
     for process in before {
         let Some(still) = now.iter().find(|still| still.pid == process.pid) else {

@@ -122,7 +122,7 @@ fn find<'s, 'p>(seen: &'s [JudgedCase<'p>], name: &str) -> Option<&'s JudgedCase
 
 /// In how many attempts of a case the effect shows.
 struct EffectCount {
-    /// Attempts in which every part of the effect that could be judged holds.
+    /// Attempts that show every part of the effect that could be judged.
     shown: usize,
     of: usize,
     /// A part of the effect that could not be judged in some attempt, and why.

@@ -11,16 +11,16 @@ use super::{Facts, matches};
 
 pub(super) struct ExpectationResult {
     pub(super) met: ExpectationMet,
-    /// The expectations that failed, in words.
+    /// The expectations that failed, as text.
     pub(super) unexpected: Vec<String>,
-    /// The expectations that could not be judged because of other processes on the GPUs, in words.
+    /// The expectations that could not be judged because of other processes on the GPUs, as text.
     pub(super) unobservable: Vec<String>,
     /// A fact of memory that held in some attempts and failed in others. Another process may have caused this, so
     /// nothing is concluded.
     pub(super) disagreement: Option<String>,
 }
 
-/// Compares what was found with what the file says for this machine.
+/// Compares the result with the file's expectation for this machine.
 pub(super) fn compare_verdict(
     plan: &Plan,
     seen: &[JudgedCase],
@@ -62,8 +62,8 @@ pub(super) fn compare_verdict(
     comparison
 }
 
-/// Compares one check of a case with every attempt that counts. Returns whether it could be judged in any of them. A
-/// fact that could not be read is a failure too: the file says that every attempt must show it.
+/// Compares one check of a case with every attempt that counts. Returns `true` if it could be judged in any of them. A
+/// fact that could not be read is a failure too, because the file requires that every attempt shows it.
 fn compare_check(
     plan: &Plan,
     seen: &JudgedCase,

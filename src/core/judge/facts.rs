@@ -8,7 +8,7 @@ use crate::scenario::python::unmet_requirement;
 use crate::scenario::{Range, Scalar, When};
 use crate::verdict::Provenance;
 
-/// What `when` can ask about, and who answered the calls.
+/// The facts that `when` can test, and the provenance.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Facts {
     /// The driver's version.
@@ -21,7 +21,7 @@ pub struct Facts {
     pub compute_capability: Option<String>,
     /// The interpreter that runs Python lines, with its versions of the packages that scenarios ask for.
     pub python: Option<Interpreter>,
-    /// Who answered the calls.
+    /// Real driver or simulated machine.
     pub provenance: Provenance,
 }
 
@@ -46,8 +46,8 @@ impl Facts {
     }
 }
 
-/// Whether every condition holds. A condition on an unknown fact does not hold: an expectation is only for machines
-/// that are known to fulfil its conditions.
+/// Returns `true` if every condition holds. A condition on an unknown fact does not hold: an expectation is only for
+/// machines that are known to fulfill its conditions.
 pub fn matches(when: &When, facts: &Facts, parameters: &BTreeMap<String, Scalar>) -> bool {
     let gpus = facts.gpus.len().to_string();
     is_in_range(when.driver.as_ref(), facts.driver_version.as_deref())

@@ -1,4 +1,4 @@
-//! What each attempt showed, which attempts count, and how often each outcome was seen.
+//! The observation of each attempt, the attempts that count, and the number of times that each outcome was observed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,7 +19,7 @@ pub(super) struct JudgedCase<'a> {
 
 pub(super) struct ValidAttempt {
     pub(super) observation: Observation,
-    /// Whether memory was read while calls were under way, so that a peak would have been seen.
+    /// `true` if memory was read while calls were in progress, so that a peak would have been seen.
     pub(super) peaks_seen: bool,
 }
 

@@ -1,5 +1,5 @@
-//! Which attempts to make again: those that another process disturbed. Also, how many attempts must confirm an
-//! unexpected verdict.
+//! Selects the attempts to repeat: those that another process disturbed. Also computes how many attempts must confirm
+//! an unexpected verdict.
 
 use crate::plan::{FEWEST, Plan};
 use crate::report::{Attempt, CaseReport};
@@ -46,7 +46,7 @@ pub(super) fn attempts_of<'c>(cases: &'c [CaseReport], name: &str) -> &'c [Attem
         .map_or(&[], |case| &case.attempts)
 }
 
-/// How many valid attempts a case lacks because of contamination.
+/// Returns the number of valid attempts that a case lacks because of contamination.
 fn missing(attempts: &[Attempt], repeat: usize) -> usize {
     let contaminated = attempts.iter().filter(|attempt| {
         attempt
@@ -62,8 +62,8 @@ fn missing(attempts: &[Attempt], repeat: usize) -> usize {
         .saturating_sub(attempts.len() - contaminated.count())
 }
 
-/// How many attempts of each case an unexpected verdict still lacks. All attempts stay in the report, so more of them
-/// can show that attempts disagree, but cannot turn an unexpected verdict into an expected one.
+/// Returns the number of attempts of each case that an unexpected verdict still lacks. All attempts stay in the report,
+/// so more of them can show that attempts disagree, but cannot turn an unexpected verdict into an expected one.
 pub fn confirming_attempts(plan: &Plan, verdict: &Verdict) -> u32 {
     if verdict.expectation == ExpectationMet::Unexpected {
         FEWEST.saturating_sub(plan.repeat)

@@ -1,4 +1,4 @@
-//! Whether an observation shows what a list of checks says.
+//! Evaluates a list of checks on an observation.
 
 use crate::fact::{GpuNames, Look, Truth};
 use crate::observation::Observation;
@@ -26,9 +26,9 @@ pub enum Shows {
 /// A fact that a check requires and that does not hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failed {
-    /// What is, and what should be.
+    /// The actual value and the required one.
     pub words: String,
-    /// Whether it is a fact of device memory, which other processes on the GPU can change.
+    /// `true` if it is a fact about device memory, which other processes on the GPU can change.
     pub of_memory: bool,
 }
 

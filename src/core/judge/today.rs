@@ -17,7 +17,7 @@ pub struct Today {
 }
 
 impl Today {
-    /// Whether another case is the trap or the control today.
+    /// Returns `true` if another case is the trap or the control today.
     pub fn compares_others(&self) -> bool {
         self.names
             .iter()
@@ -89,11 +89,11 @@ pub fn planned_today(
     (plan.gpus == then.gpus).then_some(Today { plan, names })
 }
 
-/// How many attempts of each case were planned in a run that was interrupted, if fewer were made.
+/// Returns the number of planned attempts of each case in a run that was interrupted, if fewer were made.
 ///
-/// Earlier programs kept the number that was made and not the one that was planned. All questions of a run have as many
-/// rounds as their files or the user asked for, so the questions that got most of them tell. One whose verdict was
-/// unexpected got more for that.
+/// Earlier programs stored the number of attempts that were made and not the planned one. All scenarios of a run have
+/// as many rounds as their files or the user requested, so the scenarios with the most rounds show the planned number.
+/// Scenarios with an unexpected verdict were retried more often.
 fn planned_then(scenario: &Scenario, report: &Report, then: &Plan) -> Option<u32> {
     report.run.interrupted.as_ref()?;
     let as_planned = report

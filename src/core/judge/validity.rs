@@ -1,5 +1,5 @@
-//! Whether an attempt counts: incidents while it was made, and rules about its recording. None of the rules asks
-//! whether the attempt showed the effect.
+//! Validity of an attempt: incidents while it was made, and rules about its recording. No rule considers whether the
+//! attempt showed the effect.
 
 use cuda_pitfalls_calls::{Effect, status::SIM_NOT_MODELLED};
 
@@ -13,7 +13,7 @@ use crate::verdict::Reason;
 
 use super::co_tenant;
 
-/// Every reason for which an attempt does not count; empty for a valid attempt. A stored report gives the same result
+/// Returns every reason why an attempt does not count; empty for a valid attempt. A stored report gives the same result
 /// as a fresh attempt.
 pub fn invalidations(
     plan: &Plan,
@@ -70,8 +70,8 @@ pub fn invalidations(
     reasons
 }
 
-/// The requirements of the effect and of the case on how the worker ends. A worker that did not begin the step at which
-/// it ended, or any, ended for another reason.
+/// Returns the requirements of the effect and of the case for the end of the worker. If a worker did not begin the step
+/// that should end it, or any step, it ended for another reason.
 fn exit_checks<'a>(
     plan: &'a Plan,
     case: &'a CasePlan,
@@ -180,7 +180,7 @@ fn injected_libraries(recording: &Recording) -> Option<String> {
     })
 }
 
-/// The worker reported a failure of its own, or its end is unknown. Both are faults of the harness. An incident of the
+/// Returns a failure that the worker reported, or an unknown end. Both are faults of the harness. An incident of the
 /// supervisor describes them better, so it takes precedence.
 fn harness_failure(recording: &Recording) -> Option<String> {
     let exit = &recording.exit;

@@ -14,7 +14,7 @@ pub struct Form {
     pub mask: Option<Template>,
     /// `CUDA_DEVICE_ORDER`; `None` if it is not set.
     pub order: Option<String>,
-    /// Why the form is of interest, or what people believe about it.
+    /// The reason why the form is of interest, or a common belief about it.
     pub note: String,
 }
 

@@ -62,7 +62,7 @@ enum Length {
 pub struct TemplateError {
     /// Where, as an offset in bytes.
     pub at: usize,
-    /// What is wrong.
+    /// The error.
     pub message: String,
 }
 
@@ -70,7 +70,7 @@ pub struct TemplateError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("needs {}", counted(*gpus, "GPU"))]
 pub struct MissingGpus {
-    /// How many GPUs the template needs.
+    /// Number of GPUs that the template needs.
     pub gpus: usize,
 }
 
@@ -120,7 +120,7 @@ impl Template {
         &self.text
     }
 
-    /// How many GPUs a machine must have for the template.
+    /// Returns the number of GPUs that a machine must have for the template.
     pub fn needs(&self) -> usize {
         let gpus = self.pieces.iter().map(|piece| match piece {
             Piece::Text(_) => 0,
@@ -182,7 +182,7 @@ fn stand_in(inside: &str, at: usize) -> Result<Piece, TemplateError> {
     })
 }
 
-/// What is wrong between `<` and `>`.
+/// An error between `<` and `>`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 enum StandInError<'t> {
     #[error("a stand-in begins with `uuid`, `UUID`, `bare` or `flat`")]

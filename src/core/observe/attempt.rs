@@ -40,7 +40,7 @@ pub fn observe_attempt(
     }
 }
 
-/// How many steps began; the last of them may not have returned.
+/// Returns the number of steps that began; the last of them may not have returned.
 pub(crate) fn begun_steps(recording: &Recording) -> usize {
     let steps = recording.events.iter().filter_map(|said| match said.event {
         Event::Begin { step, .. } | Event::End { step, .. } => Some(step.saturating_add(1)),
@@ -136,8 +136,8 @@ const ABOUT_EVERYONE: [(&str, Shared); 6] = [
     ("cudaMemGetInfo", Shared::Summed),
 ];
 
-/// Whether another process was on some GPU of the run before the worker: NVML listed a process, or more memory was in
-/// use than noise. A case that takes a GPU by its index may look at one of another run.
+/// Returns `true` if another process was on some GPU of the run before the worker: NVML listed a process, or more
+/// memory was in use than noise. A case that selects a GPU by its index may see a GPU of another run.
 fn has_company(case: &CasePlan, recording: &Recording, scene: &Scene) -> bool {
     let Some(baseline) = baseline_snapshot(recording) else {
         return false;
@@ -159,7 +159,7 @@ fn has_company(case: &CasePlan, recording: &Recording, scene: &Scene) -> bool {
     false
 }
 
-/// Whether the calibration of some GPU that holds for this attempt is not sound.
+/// Returns `true` if the calibration of some GPU that holds for this attempt is not sound.
 fn is_disturbed(recording: &Recording, scene: &Scene) -> bool {
     let mut known = scene
         .gpus
@@ -168,8 +168,8 @@ fn is_disturbed(recording: &Recording, scene: &Scene) -> bool {
     known.any(|calibration| !is_sound(Some(calibration)))
 }
 
-/// Whether an output is the same in every attempt. An output that the table does not know may vary, so it must not
-/// split outcomes.
+/// Returns `true` if an output is the same in every attempt. An output that the table does not list may vary, so it
+/// must not split outcomes.
 fn is_stable(row: &Call, name: &str) -> bool {
     if let Some((_, output)) = row.outputs().find(|(known, _)| *known == name) {
         return !matches!(output, Output::Varying | Output::F32);
@@ -198,7 +198,8 @@ fn by_plan_name(plan: &Plan, scene: &Scene, value: &Value) -> Value {
     Value::Text(name_of(plan, text))
 }
 
-/// Whether a text is a GPU's PCI address as NVML gave it: CUDA writes the domain with four digits, NVML with eight.
+/// Returns `true` if a text is a GPU's PCI address as NVML reported it: CUDA writes the domain with four digits, NVML
+/// with eight.
 fn is_address(text: &str, nvml: &str) -> bool {
     text.contains(':')
         && text

@@ -3,13 +3,13 @@
 use crate::calibration::Calibration;
 use crate::observation::Class;
 
-/// The noise of a GPU that was not calibrated: the granule in which drivers take memory.
+/// The noise of a GPU that was not calibrated: the granularity of driver allocations.
 pub const FALLBACK_EPSILON_BYTES: u64 = 2 << 20;
 /// Memory that a context may take in addition, for a kernel or two.
 const SLACK_BYTES: u64 = 64 << 20;
 
-/// Whether memory may be judged by this calibration. Without a calibration, neither the noise nor the cost of a context
-/// is known.
+/// Returns `true` if memory may be judged by this calibration. Without a calibration, neither the noise nor the cost of
+/// a context is known.
 pub(crate) fn is_sound(calibration: Option<&Calibration>) -> bool {
     calibration.is_some_and(|calibration| calibration.sound && calibration.context_bytes > 0)
 }

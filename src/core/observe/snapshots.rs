@@ -126,8 +126,8 @@ impl<'a> StepMemory<'a> {
             })
     }
 
-    /// What NVML reports as used by the attempt's own processes. If they are not in its list, they use nothing, unless
-    /// calibration found that our PIDs are never listed.
+    /// Returns the memory that NVML reports for the attempt's own processes. If they are not in its list, they use
+    /// nothing, unless calibration found that our PIDs are never listed.
     fn process_bytes(&self, gpu: &Gpu, now: &Reading) -> Option<u64> {
         let mut bytes = None;
         for process in now.processes.as_ref()? {
@@ -200,8 +200,8 @@ fn change(start: &Reading, now: &Reading, calibration: Option<&Calibration>) -> 
     }
 }
 
-/// Why other processes may hide memory of the worker. Older calibrations do not have the bytes of `cuInit` alone; they
-/// were made on idle machines.
+/// Returns the reason why other processes may hide memory of the worker. Older calibrations do not have the bytes of
+/// `cuInit` alone; they were made on idle machines.
 fn hidden_reason(calibration: Option<&Calibration>) -> Option<Hidden> {
     if !is_sound(calibration) {
         return Some(Hidden::Uncalibrated);

@@ -1,4 +1,4 @@
-//! What a plan asks, in a form that is the same on machines with other GPUs.
+//! The content of a plan, in a form that is the same on machines with other GPUs.
 
 use serde_json::{Value as Json, json};
 

@@ -19,7 +19,7 @@ const PROCESS_MS: f64 = 129.0;
 const VISIBLE_GPU_MS: f64 = 71.0;
 /// Each further process that makes CUDA calls.
 const FRESH_PROCESS_MS: f64 = 239.0;
-/// Each context, up to [`MOST_CONTEXTS`]: most calls of a sequence find a context that is there already.
+/// Cost of each context, up to [`MOST_CONTEXTS`]: most calls of a sequence find an existing context.
 const CONTEXT_MS: f64 = 137.0;
 const MOST_CONTEXTS: usize = 4;
 /// Each GPU of the machine, which NVML reads at every step.
@@ -46,7 +46,7 @@ const MAKES_ONE_IN_PASSING: [&str; 4] = [
     "cudaLaunchKernel",
 ];
 
-/// How fast this machine is, relative to the machine of the figures.
+/// The speed of this machine, relative to the machine of the figures.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Pace(f64);
 
@@ -65,7 +65,7 @@ impl Pace {
     }
 }
 
-/// How long one attempt of a case takes on the machine of the figures, with this many GPUs.
+/// Returns the duration of one attempt of a case on the machine of the figures, with this many GPUs.
 pub fn attempt(case: &CasePlan, gpus: usize) -> Duration {
     let fresh = case
         .steps
@@ -119,7 +119,7 @@ pub fn attempt(case: &CasePlan, gpus: usize) -> Duration {
     Pace::default().scaled_duration(ms)
 }
 
-/// How long the slowest import among the packages takes, in milliseconds.
+/// Returns the duration of the slowest import among the packages, in milliseconds.
 fn import_ms(needs: &[String]) -> f64 {
     let needed = frameworks()
         .iter()
@@ -129,14 +129,14 @@ fn import_ms(needs: &[String]) -> f64 {
         .fold(other_import_ms(), f64::max)
 }
 
-/// How long all attempts of a plan take.
+/// Returns the duration of all attempts of a plan.
 pub fn plan(plan: &Plan, gpus: usize, pace: Pace) -> Duration {
     let round: Duration = plan.cases.iter().map(|case| attempt(case, gpus)).sum();
     let between = BETWEEN_MS * plan.cases.len() as f64;
     pace.scaled_duration((round.as_secs_f64() * 1000.0 + between) * f64::from(plan.repeat))
 }
 
-/// How long a run of these plans takes, including calibration.
+/// Returns the duration of a run of these plans, including calibration.
 pub fn run<'a>(plans: impl IntoIterator<Item = &'a Plan>, gpus: usize, pace: Pace) -> Duration {
     let attempts: Duration = plans
         .into_iter()

@@ -37,7 +37,7 @@ pub(super) fn first_unmet(
     })
 }
 
-/// How many GPUs an instance is about.
+/// Returns the number of GPUs that an instance uses.
 pub(super) fn wanted(scenario: &Scenario, instance: &Instance) -> usize {
     let masked = instance.cases.iter().map(|case| match case.gpus {
         Gpus::All => 0,
@@ -46,7 +46,7 @@ pub(super) fn wanted(scenario: &Scenario, instance: &Instance) -> usize {
     usize::try_from(masked.fold(scenario.needs.gpus, u32::max)).unwrap_or(usize::MAX)
 }
 
-/// Whether some worker of an instance starts without a mask, and so may use every GPU.
+/// Returns `true` if some worker of an instance starts without a mask, and so may use every GPU.
 pub(super) fn has_unmasked_case(instance: &Instance) -> bool {
     instance.cases.iter().any(|case| case.gpus == Gpus::All)
 }
@@ -174,7 +174,7 @@ impl NeedContext<'_> {
         Some(found.detail.clone())
     }
 
-    /// What the machine would need, in a few words.
+    /// Returns the unmet requirement for the machine, in a few words.
     fn missing_requirement(&self, need: &Need) -> String {
         let needs = &self.scenario.needs;
         let (component, range) = match need.reason {
@@ -197,7 +197,7 @@ impl NeedContext<'_> {
         )
     }
 
-    /// Why there is no libcudart, if the scenario calls the runtime.
+    /// Returns the reason why libcudart is missing, if the scenario calls the runtime.
     fn libcudart(&self) -> Option<String> {
         let cases = self.instances.iter().flat_map(|instance| &instance.cases);
         let mut steps = cases.flat_map(|case| &case.steps);
@@ -226,7 +226,7 @@ impl NeedContext<'_> {
             .filter_map(|case| case.python.as_ref())
     }
 
-    /// Why there is no interpreter that can run the worker.
+    /// Returns the reason why no interpreter can run the worker.
     fn python(&self) -> Option<String> {
         self.python_cases().next()?;
         let Some(found) = &self.machine.python else {
@@ -251,7 +251,7 @@ impl NeedContext<'_> {
         needs.find_map(|text| Some((unmet_requirement(text, found)?, text.clone())))
     }
 
-    /// Whether every instance has a worker without a mask.
+    /// Returns `true` if every instance has a worker without a mask.
     fn needs_all_gpus(&self) -> bool {
         !self.instances.is_empty() && self.instances.iter().all(has_unmasked_case)
     }
@@ -329,8 +329,8 @@ impl NeedContext<'_> {
     }
 }
 
-/// Why a version is outside a range. An unknown version is outside every range, because the answer would rest on a
-/// guess.
+/// Returns the reason why a version is outside a range. An unknown version is outside every range, because the answer
+/// would rely on a guess.
 fn version_mismatch(range: Option<&Range>, version: Option<&str>) -> Option<String> {
     let range = range?;
     match version {

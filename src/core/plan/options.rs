@@ -9,7 +9,7 @@ use crate::verdict::Reason;
 pub struct Options {
     /// Attempts of each case; the number of the file if absent.
     pub repeat: Option<u32>,
-    /// Runs a single attempt of each case, whatever `repeat` and the file say.
+    /// Runs a single attempt of each case, regardless of `repeat` and the file.
     pub quick: bool,
     /// UUIDs of the GPUs that may be used; all of them if absent.
     pub restrict: Option<Vec<String>>,
@@ -17,7 +17,7 @@ pub struct Options {
     pub allow: Vec<Hazard>,
     /// The libcudart that workers use.
     pub libcudart: Option<Runtime>,
-    /// Whether workers run as root.
+    /// `true` if workers run as root.
     pub root: bool,
     /// UUIDs of GPUs with other processes; they are used last.
     pub busy: Vec<String>,
@@ -30,6 +30,6 @@ pub struct Unmet {
     pub reason: Reason,
     /// A description of what is missing.
     pub detail: String,
-    /// What the machine would need, short enough for a list of such needs: `2 GPUs`.
+    /// The unmet requirement, short enough for a list of such needs: `2 GPUs`.
     pub lacks: String,
 }

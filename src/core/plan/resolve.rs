@@ -70,8 +70,8 @@ fn resolve_as(
 }
 
 /// Returns the plan that a file yields for an instance on the machine of a stored report. All hazards are allowed,
-/// whatever that run allowed. `then` is the plan of that run, with the number of attempts and the GPUs; without it, they come
-/// from the file.
+/// whatever that run allowed. `then` is the plan of that run, with the number of attempts and the GPUs. If it is
+/// `None`, they come from the file.
 pub fn again(
     scenario: &Scenario,
     instance: &str,

@@ -35,7 +35,7 @@ pub struct Requirement {
     pub wanted: u64,
     /// The number found; null until it is known.
     pub found: Option<u64>,
-    /// Whether there were enough; null until it is known.
+    /// `true` if enough were found; null until it is known.
     pub met: Option<bool>,
 }
 
@@ -59,12 +59,12 @@ impl Requirement {
         }
     }
 
-    /// Whether fewer were found than were required.
+    /// Returns `true` if fewer were found than were required.
     pub fn is_unmet(&self) -> bool {
         self.met == Some(false)
     }
 
-    /// The requirement and what was found, in words.
+    /// Returns the requirement and the actual number, as text.
     pub fn sentence(&self) -> String {
         let noun = match (self.what, self.wanted) {
             (Required::Gpus, 1) => "usable GPU was",

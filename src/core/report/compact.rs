@@ -21,11 +21,11 @@ use crate::verdict::{ExpectationMet, Provenance, Reason, Verdict};
 #[serde(try_from = "Document<CompactScenario>")]
 #[schemars(!try_from)]
 pub struct CompactReport {
-    /// Which document this is.
+    /// The type of the document.
     pub schema: SchemaId,
     /// Words that a reader must know, or else refuse the document: `compact`.
     pub must_understand: Vec<String>,
-    /// Whether a real driver answered.
+    /// Real driver or simulated machine.
     pub provenance: Provenance,
     /// The run.
     pub run: Run,
@@ -33,7 +33,7 @@ pub struct CompactReport {
     pub machine: Machine,
     /// The results by scenario instance and libcudart, in the order they ran.
     pub scenarios: Vec<CompactScenario>,
-    /// Whether the run finished. A report without this is partial and never a success.
+    /// `true` if the run finished. Otherwise a report is partial and never a success.
     pub complete: bool,
 }
 
@@ -56,17 +56,17 @@ pub struct CompactScenario {
     pub parameters: BTreeMap<String, Scalar>,
     /// SHA-256 of the scenario file.
     pub sha256: String,
-    /// Whether it was selected by its exact name, rather than by a folder, glob, tag or set.
+    /// `true` if it was selected by its exact name, rather than by a directory, glob, tag or set.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub asked_by_name: bool,
-    /// What the machine lacks for the question, in a few words such as `2 GPUs`.
+    /// Requirements of the scenario that the machine does not meet, in a few words such as `2 GPUs`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lacks: Option<String>,
     /// A hash of the question without what differs from machine to machine: the beginning of a SHA-256 of calls,
     /// environments and effect. Reports with different hashes do not answer the same question.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asked: Option<String>,
-    /// Whether a mixture of outcomes is an answer.
+    /// `true` if a mixture of outcomes is an answer.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub nondeterministic: bool,
     /// The libcudart it ran on, without its path, which is among the libraries of the machine.
@@ -79,7 +79,7 @@ pub struct CompactScenario {
     /// The verdict, without the `provenance`, which the report has.
     #[serde(serialize_with = "unrepeated")]
     pub verdict: Verdict,
-    /// What happened, case by case.
+    /// The results, case by case.
     #[serde(
         default,
         skip_serializing_if = "Vec::is_empty",
@@ -88,7 +88,7 @@ pub struct CompactScenario {
     pub cases: Vec<CompactCase>,
 }
 
-/// What happened in one case.
+/// The results of one case.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CompactCase {
     /// `trap`, `control`, …
@@ -96,7 +96,7 @@ pub struct CompactCase {
     /// Distinct outcomes, most frequent first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub outcomes: Vec<CompactOutcome>,
-    /// How many attempts do not count, by the word of their first reason.
+    /// Number of attempts that do not count, by the word of their first reason.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub not_counted: BTreeMap<Reason, u32>,
 }
@@ -107,7 +107,7 @@ pub struct CompactOutcome {
     /// The number of valid attempts with this outcome.
     #[serde(default)]
     pub count: u32,
-    /// What changed from step to step, for each step with a change.
+    /// The changes from step to step, for each step with a change.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub facts: Vec<Change>,
     /// By GPU, the change of the largest absolute size in its memory, in bytes; null if it could not be read.
@@ -173,8 +173,8 @@ impl CompactScenario {
     }
 }
 
-/// The verdict without its detail if other parts of the report say the same: the cases of a conclusive verdict that is
-/// not unexpected, or `lacks` for a missing need.
+/// Returns the verdict without its detail if other parts of the report imply the same: the cases of a conclusive
+/// verdict that is not unexpected, or `lacks` for a missing need.
 fn verdict(whole: &Verdict) -> Verdict {
     let is_plain = whole.kind.is_conclusive() && whole.expectation != ExpectationMet::Unexpected;
     let detail = if is_plain || whole.lacks_a_need() {

@@ -12,14 +12,14 @@ use serde_json::value::RawValue;
 
 use super::Attempt;
 
-/// Where the full JSON of an attempt is stored. Memory then holds only [`Attempt::to_summary`].
+/// The location of the full JSON of an attempt. Memory then holds only [`Attempt::to_summary`].
 #[derive(Clone, Debug)]
 pub struct Elsewhere {
     /// The file.
     pub file: Arc<File>,
-    /// Where the text begins in it.
+    /// Offset of the text in the file.
     pub offset: u64,
-    /// How many bytes it has.
+    /// Length of the text, in bytes.
     pub length: usize,
 }
 

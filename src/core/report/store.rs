@@ -25,7 +25,7 @@ pub struct Store {
     compact: Option<fn(&ScenarioReport) -> bool>,
 }
 
-/// Why a report could not be written or read. Each names the file.
+/// The reason why a report could not be written or read. Each variant has the file.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// The system refused an operation.
@@ -43,7 +43,7 @@ pub enum StoreError {
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The error.
         why: String,
     },
 }
@@ -184,7 +184,7 @@ impl Head {
         }
     }
 
-    /// Whether it is a compact report.
+    /// Returns `true` if it is a compact report.
     pub fn is_compact(&self) -> bool {
         self.required.iter().any(|word| word == COMPACT)
     }
@@ -212,7 +212,7 @@ struct StoredHead {
 struct StoredSchema {
     name: Option<String>,
     major: Option<u64>,
-    /// Where a trace has these words.
+    /// The field of a trace with these words.
     #[serde(default)]
     must_understand: Vec<String>,
 }

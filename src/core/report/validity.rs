@@ -30,7 +30,7 @@ pub enum Contradiction {
     Scenario {
         /// The instance's name.
         scenario: String,
-        /// What is wrong with it.
+        /// The fault.
         fault: &'static str,
     },
     /// An attempt of a scenario or of a calibration.
@@ -42,14 +42,14 @@ pub enum Contradiction {
         case: String,
         /// Which attempt.
         order: u32,
-        /// What is wrong with it.
+        /// The fault.
         fault: &'static str,
     },
 }
 
 type ReportCheck = (&'static str, fn(&ReportView<'_>) -> bool);
 
-/// What cannot be in a report as a whole.
+/// The checks of an entire report.
 const REPORT: [ReportCheck; 14] = [
     (
         "`started_at` or `finished_at` is not a UTC time such as 2026-11-20T17:49:29Z",
@@ -167,7 +167,7 @@ struct Asked<'v, 'r> {
 
 type ScenarioCheck = (&'static str, fn(&Asked<'_, '_>) -> bool);
 
-/// What cannot be in a scenario.
+/// The checks of a scenario.
 const SCENARIO: [ScenarioCheck; 16] = [
     ("`sha256` is not a file hash", |asked| {
         !is_hash(asked.scenario.sha256, asked.report.is_compact)
@@ -308,8 +308,8 @@ fn has_gpu(report: &ReportView<'_>, uuid: &str) -> bool {
     report.machine.gpus.iter().any(|gpu| gpu.uuid == uuid)
 }
 
-/// Whether a text is the SHA-256 of something: one that consists of one digit is made up. A compact report is compared by
-/// what it asked, and its hashes may be shortened.
+/// Returns `true` if a text can be a SHA-256: a hash of a single repeated digit is made up. A compact report is
+/// compared by its content, and its hashes may be shortened.
 fn is_hash(text: &str, may_be_short: bool) -> bool {
     let is_hex = text
         .bytes()
@@ -318,7 +318,7 @@ fn is_hash(text: &str, may_be_short: bool) -> bool {
     is_hex && text.bytes().any(|digit| Some(digit) != first) && (may_be_short || text.len() == 64)
 }
 
-/// Whether a library or a GPU that a report names anywhere is one of the simulated machine.
+/// Returns `true` if a library or a GPU anywhere in a report belongs to the simulated machine.
 fn is_simulated(report: &ReportView<'_>) -> bool {
     for scenario in &report.scenarios {
         if let Some(plan) = scenario.plan
@@ -347,7 +347,7 @@ fn is_simulated(report: &ReportView<'_>) -> bool {
     report.machine.is_simulated()
 }
 
-/// Whether an event names a library or a GPU of the simulated machine.
+/// Returns `true` if an event has a library or a GPU of the simulated machine.
 fn names_simulated(event: &Event) -> bool {
     match event {
         Event::Ready { libraries, .. } | Event::Bye { libraries } => libraries
@@ -368,7 +368,7 @@ fn run_dates(report: &ReportView<'_>) -> Vec<Option<i64>> {
     dates
 }
 
-/// How long the run took by its dates.
+/// Returns the duration of the run by its dates.
 fn run_seconds(report: &ReportView<'_>) -> Option<i64> {
     match run_dates(report).as_slice() {
         [Some(started), Some(finished)] => Some(finished - started),
@@ -376,7 +376,7 @@ fn run_seconds(report: &ReportView<'_>) -> Option<i64> {
     }
 }
 
-/// How far the dates of a run may be apart from what its clock says, in seconds.
+/// Maximum difference between the dates of a run and its clock, in seconds.
 const APART_SECONDS: i64 = 2;
 
 fn has_other_duration(report: &ReportView<'_>) -> bool {
@@ -394,7 +394,7 @@ fn has_other_name(report: &ReportView<'_>) -> bool {
         .is_some_and(|(named, started)| named.abs_diff(started) > APART_SECONDS.unsigned_abs())
 }
 
-/// Whether a calibration can have shown what it must: a context and an allocation that are more than noise.
+/// Returns `true` if a calibration is possible: a context and an allocation that are more than noise.
 fn is_possible(figures: &Calibration, report: &ReportView<'_>) -> bool {
     let gpu = report
         .machine
@@ -446,8 +446,8 @@ fn has_other_plan(asked: &Asked<'_, '_>, file: &Scenario) -> bool {
     today.is_none_or(|today| today != *then)
 }
 
-/// Whether the cases took turns otherwise than the seed says. Attempts that were made again, or to confirm an unexpected
-/// verdict, follow the first rounds.
+/// Returns `true` if the order of the cases differs from the seed's. Attempts that were made again, or to confirm an
+/// unexpected verdict, follow the first rounds.
 fn has_other_order(asked: &Asked<'_, '_>) -> bool {
     let Some(plan) = asked.scenario.plan else {
         return false;
@@ -467,7 +467,7 @@ fn has_other_order(asked: &Asked<'_, '_>) -> bool {
     })
 }
 
-/// Whether the verdict of a compact report, which cannot be judged again, says two things.
+/// Returns `true` if the verdict of a compact report contradicts itself. Such a verdict cannot be judged again.
 fn has_other_verdict(scenario: &ScenarioView<'_>) -> bool {
     let verdict = scenario.verdict;
     let is_conclusive = verdict.kind.is_conclusive();

@@ -20,7 +20,7 @@ use crate::verdict::{ChangedVerdict, Provenance, Reason, Verdict};
 /// A view of a report, whole or compact.
 #[derive(Clone, Debug)]
 pub struct ReportView<'r> {
-    /// Whether a real driver or the simulated machine answered.
+    /// Real driver or simulated machine.
     pub provenance: Provenance,
     /// The run.
     pub run: &'r Run,
@@ -28,9 +28,9 @@ pub struct ReportView<'r> {
     pub machine: &'r Machine,
     /// The results by scenario instance and libcudart, in the order they ran.
     pub scenarios: Vec<ScenarioView<'r>>,
-    /// Whether the run finished.
+    /// `true` if the run finished.
     pub complete: bool,
-    /// Whether plans, steps, attempts and samples are left out.
+    /// `true` if plans, steps, attempts and samples are left out.
     pub is_compact: bool,
     /// The stored verdicts that differ from these, if the report was judged again.
     pub changed: &'r [ChangedVerdict],
@@ -53,25 +53,25 @@ pub struct ScenarioView<'r> {
     pub parameters: &'r BTreeMap<String, Scalar>,
     /// SHA-256 of the scenario file.
     pub sha256: &'r str,
-    /// Whether it was selected by its exact name.
+    /// `true` if it was selected by its exact name.
     pub asked_by_name: bool,
-    /// What the machine lacks for the question.
+    /// Requirements of the scenario that the machine does not meet.
     pub lacks: Option<&'r str>,
     /// The libcudart it ran on.
     pub libcudart: Option<&'r Runtime>,
     /// The plan; `None` if the machine lacks what the question needs, and in compact reports.
     pub plan: Option<&'r Plan>,
-    /// Whether a mixture of outcomes is an answer.
+    /// `true` if a mixture of outcomes is an answer.
     pub nondeterministic: bool,
     /// The answer.
     pub verdict: &'r Verdict,
-    /// What happened, case by case.
+    /// The results, case by case.
     pub cases: Vec<CaseView<'r>>,
     /// The hash of the question in a compact report.
     asked: Option<&'r str>,
 }
 
-/// What happened in one case.
+/// The results of one case.
 #[derive(Clone, Debug)]
 pub struct CaseView<'r> {
     /// `trap`, `control`, …
@@ -82,7 +82,7 @@ pub struct CaseView<'r> {
     pub attempts: &'r [Attempt],
     /// For each first reason, how many attempts do not count.
     pub not_counted: Vec<(Reason, usize)>,
-    /// How many attempts were made.
+    /// Number of attempts that were made.
     pub made: usize,
 }
 
@@ -91,11 +91,11 @@ pub struct CaseView<'r> {
 pub struct OutcomeView<'r> {
     /// The number of valid attempts with this outcome.
     pub count: u32,
-    /// What these attempts showed.
+    /// The observation of these attempts.
     pub seen: OutcomeRecord<'r>,
 }
 
-/// What the report keeps of an outcome.
+/// The part of an outcome that the report keeps.
 #[derive(Clone, Copy, Debug)]
 pub enum OutcomeRecord<'r> {
     /// The complete observation. Figures that vary come from the first attempt with this outcome.
@@ -219,8 +219,8 @@ impl<'r> ScenarioView<'r> {
         }
     }
 
-    /// Whether the machine cannot answer this scenario, and it was not selected by its exact name. Such a scenario is
-    /// listed, and does not count.
+    /// Returns `true` if the machine cannot answer this scenario, and it was not selected by its exact name. Such a
+    /// scenario is listed, and does not count.
     pub fn is_not_applicable(&self) -> bool {
         self.verdict.lacks_a_need() && !self.asked_by_name
     }
@@ -306,7 +306,7 @@ impl<'r> OutcomeView<'r> {
         }
     }
 
-    /// What changed from step to step.
+    /// Returns the changes from step to step.
     pub fn changes(&self) -> Cow<'r, [Change]> {
         match self.seen {
             OutcomeRecord::Whole(observation) => Cow::Owned(changes(observation)),

@@ -15,10 +15,10 @@ pub struct Check {
     /// The label of the step; empty for `exit`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub at: String,
-    /// What must hold.
+    /// The facts that must hold.
     #[serde(flatten)]
     pub facts: FactSet,
-    /// The machines to which the check applies; all machines if empty.
+    /// The machines that the check applies to; all machines if empty.
     #[serde(default, skip_serializing_if = "When::is_empty")]
     pub when: When,
     /// The reason, in a sentence.

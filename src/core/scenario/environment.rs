@@ -10,7 +10,7 @@ use crate::source::diagnostic::nearest_within;
 
 /// The variable that says which GPUs a process sees.
 pub const MASK: &str = "CUDA_VISIBLE_DEVICES";
-/// The variable that says in which order GPUs are numbered.
+/// The variable that sets the order of GPU numbers.
 pub const ORDER: &str = "CUDA_DEVICE_ORDER";
 /// The variable with the path of a library that libcuda loads during its initialization.
 pub const INJECTION: &str = "CUDA_INJECTION64_PATH";
@@ -29,7 +29,7 @@ struct KnownVariable {
     in_scenarios: bool,
     /// All that a scenario may set it to; `None` if it may set anything.
     values: Option<Vec<String>>,
-    /// A report says what it was.
+    /// `true` if a report records its value.
     #[serde(default)]
     in_reports: bool,
     /// Schedulers and runtimes lend some of a machine's GPUs by it.
@@ -107,7 +107,7 @@ pub fn read_by_cuinit() -> impl Iterator<Item = &'static str> {
     names(|variable| variable.read_by == VariableReader::CuInit)
 }
 
-/// Whether only `cuInit` reads a variable.
+/// Returns `true` if only `cuInit` reads a variable.
 pub fn is_read_by_cuinit(name: &str) -> bool {
     read_by_cuinit().any(|known| known == name)
 }
@@ -122,12 +122,12 @@ pub fn in_reports() -> impl Iterator<Item = &'static str> {
     names(|variable| variable.in_reports)
 }
 
-/// The variables by which schedulers and runtimes lend some of a machine's GPUs.
+/// Returns the variables with which schedulers and runtimes assign some of a machine's GPUs.
 pub fn lending_gpus() -> impl Iterator<Item = &'static str> {
     names(|variable| variable.lends_gpus)
 }
 
-/// The variables by which launchers tell each of several processes its part.
+/// Returns the variables with which launchers assign each of several processes its part.
 pub fn launcher_variables() -> impl Iterator<Item = &'static str> {
     names(|variable| variable.read_by == VariableReader::Launcher)
 }
@@ -199,7 +199,7 @@ fn word_stem(word: &str) -> &str {
     word.strip_suffix('E').unwrap_or(word)
 }
 
-/// Whether a case of Python lines may use this variable in addition to those [`in_scenarios`].
+/// Returns `true` if a case of Python lines may use this variable in addition to those [`in_scenarios`].
 pub fn is_of_a_framework(name: &str) -> bool {
     let in_form = name
         .bytes()

@@ -1,4 +1,4 @@
-//! What a scenario file holds: its keys and their types. The JSON Schema of the format is made from them.
+//! The content of a scenario file: its keys and their types. The JSON Schema of the format is generated from them.
 //!
 //! Steps and facts have the keys of tables of the program, so [`super::load`] reads them itself.
 
@@ -26,7 +26,7 @@ pub(super) struct ScenarioFile {
     pub question: Spanned<String>,
     /// The common belief.
     pub belief: Sentence,
-    /// What was measured, in a sentence or two.
+    /// The measured result, in a sentence or two.
     #[serde(default)]
     pub answer: Sentence,
     /// The workaround: the order or call that works.
@@ -48,14 +48,14 @@ pub(super) struct ScenarioFile {
     #[serde(default)]
     #[schemars(with = "Vec<String>", inner(length(min = 1, max = 160)), extend("uniqueItems" = true))]
     pub says: Vec<Spanned<String>>,
-    /// Where the question comes from.
+    /// The sources of the question.
     #[serde(default)]
     pub sources: Vec<Sentence>,
-    /// What the machine must have.
+    /// The requirements for the machine.
     #[serde(default = "need_one_gpu", deserialize_with = "NeedsFile::deserialize")]
     #[schemars(with = "NeedsFile")]
     pub needs: Needs,
-    /// How many GPUs workers are started with; those of `needs` if absent.
+    /// The GPUs that workers are started with; those of `needs` if absent.
     #[schemars(with = "Option<GpusFile>")]
     pub gpus: Option<Spanned<GpusFile>>,
     /// Dangers to other users of the machine.
@@ -71,20 +71,20 @@ pub(super) struct ScenarioFile {
     /// The most that one attempt may take, at most 600s.
     #[schemars(with = "Option<String>", regex(pattern = DURATION), extend("default" = seconds(defaults::TIMEOUT_S)))]
     pub timeout: Option<Spanned<String>>,
-    /// Whether a mixture of outcomes is an answer.
+    /// `true` if a mixture of outcomes is an answer.
     #[serde(default)]
     pub nondeterministic: bool,
     /// The pitfall: it shows in an attempt when all of these hold.
     #[schemars(with = "Vec<IgnoredValue>", length(min = 1), extend("items" = reference("check")))]
     pub effect: Spanned<Vec<Spanned<CheckFile>>>,
-    /// Which verdict is expected where; the first whose `when` matches counts.
+    /// The expected verdicts; the first entry with a matching `when` counts.
     #[serde(default)]
     #[schemars(with = "Vec<Expectation>")]
     pub expect: Vec<Spanned<Expectation>>,
     /// Conditions of every expectation that has no other.
     #[schemars(with = "Option<When>")]
     pub expect_when: Option<Spanned<When>>,
-    /// Why there can be no control.
+    /// The reason why a control is impossible.
     #[schemars(with = "Option<Sentence>")]
     pub no_control: Option<Spanned<Sentence>>,
     /// Values to fill in for `${name}`; one instance for each combination.
@@ -191,10 +191,10 @@ struct NeedsFile {
     libcudart: Option<Range>,
     /// A range for the compute capability of the GPUs used, such as `>= 9.0`.
     compute_capability: Option<Range>,
-    /// Whether the worker must be root.
+    /// `true` if the worker must be root.
     #[serde(default)]
     root: bool,
-    /// Whether the GPUs must be able to address each other's memory.
+    /// `true` if the GPUs must be able to address each other's memory.
     #[serde(default)]
     peer_access: bool,
 }
@@ -253,16 +253,16 @@ type IgnoredValue = serde_json::Value;
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "case")]
 pub(super) struct CaseFile {
-    /// What is special about this order, in a few words.
+    /// The special feature of this order, in a few words.
     pub does: Sentence,
-    /// How many GPUs the worker is started with, if other than in the rest of the file.
+    /// The GPUs that the worker is started with, if they differ from the rest of the file.
     #[schemars(with = "Option<GpusFile>")]
     pub gpus: Option<Spanned<GpusFile>>,
     /// Environment at exec.
     #[serde(default)]
     #[schemars(with = "BTreeMap<String, String>", extend("propertyNames" = reference("variable")))]
     pub env: BTreeMap<Spanned<String>, Spanned<String>>,
-    /// Whether the worker runs probes after each step.
+    /// `true` if the worker runs probes after each step.
     #[serde(default = "run_probes")]
     pub probes: bool,
     /// The steps of the case are Python lines; what they need.

@@ -16,13 +16,13 @@ pub struct Framework {
     pub packages: Vec<String>,
     /// Its Python packages that call CUDA as a project does.
     pub users: Vec<String>,
-    /// What people call it, in lower case; empty if `explain` does not know it.
+    /// Common names of the framework, in lower case; empty if `explain` does not know it.
     pub words: Vec<String>,
-    /// What its package is imported as.
+    /// The usual import alias of its package.
     pub alias: Option<String>,
-    /// How long an interpreter takes to import it, in milliseconds.
+    /// Time that an interpreter takes to import it, in milliseconds.
     pub import_ms: Option<f64>,
-    /// How the names of variables begin that it reads.
+    /// The prefixes of the environment variables that it reads.
     pub variables: Vec<String>,
     /// The variables with the folders that it caches in.
     pub caches: Vec<String>,
@@ -46,7 +46,7 @@ pub fn frameworks() -> &'static [Framework] {
     &FILE.framework
 }
 
-/// How long an interpreter takes to import a framework without a time of its own, in milliseconds.
+/// Returns the time that an interpreter takes to import a framework without its own entry, in milliseconds.
 pub fn other_import_ms() -> f64 {
     FILE.other_import_ms
 }

@@ -70,7 +70,7 @@ fn read_scenario(reader: &mut Reader<'_>, name: &str) -> Option<Scenario> {
     scenario
 }
 
-/// The sections of a file in which the values of one combination are filled in.
+/// The sections of a file, filled in with the values of one combination.
 struct FileReader<'r, 'a> {
     reader: &'r mut Reader<'a>,
     file: &'r ScenarioFile,
@@ -236,7 +236,7 @@ impl FileReader<'_, '_> {
         symptoms
     }
 
-    /// Checks `twin`. Whether a scenario has that name is checked elsewhere, where all scenarios are known.
+    /// Checks `twin`. The existence of a scenario with that name is checked elsewhere, where all scenarios are known.
     fn check_twin(&mut self) -> Option<String> {
         let twin = self.file.twin.as_ref()?;
         let is_part = |part: &str| {

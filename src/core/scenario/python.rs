@@ -1,4 +1,4 @@
-//! What a case of Python lines needs of its interpreter: packages with version ranges.
+//! The requirements of Python lines for their interpreter: packages with version ranges.
 
 use std::collections::BTreeSet;
 
@@ -62,7 +62,7 @@ pub(crate) fn read_requirements<'de, D: Deserializer<'de>>(
     Ok(entries)
 }
 
-/// Why an interpreter does not meet an entry of `needs`, in words; `None` if it does.
+/// Returns the reason why an interpreter does not meet an entry of `needs`, as text; `None` if it does.
 pub fn unmet_requirement(text: &str, found: &Interpreter) -> Option<String> {
     let Ok(PackageRequirement(packages)) = PackageRequirement::parse(text) else {
         return Some(format!("`{text}` is not a package and its versions"));
@@ -142,7 +142,8 @@ impl Package {
         })
     }
 
-    /// Whether a version is in the range. Suffixes after the numbers (`2.9.0+cu130`, `3.14.0rc2`) are ignored.
+    /// Returns `true` if a version is in the range. Suffixes after the numbers (`2.9.0+cu130`, `3.14.0rc2`) are
+    /// ignored.
     pub fn holds(&self, version: &str) -> bool {
         let numbers = numbers(version);
         self.bounds.iter().all(|bound| match bound {

@@ -21,7 +21,7 @@ pub fn file_schema() -> Value {
     schema
 }
 
-/// What is described by the tables of calls, variables and facts.
+/// Returns the definitions from the tables of calls, variables and facts.
 fn table_definitions() -> Map<String, Value> {
     let parameter = json!({
         "description": "A parameter of the file, or a GPU that the plan fills in.",

@@ -9,7 +9,7 @@ use super::sentences;
 pub struct Subject {
     /// The folder, the first part of the names of its questions.
     pub folder: String,
-    /// What they are about, without a full stop.
+    /// The subject of these scenarios, without a full stop.
     pub sentence: String,
 }
 

@@ -25,8 +25,8 @@ impl Range {
         }
     }
 
-    /// Whether a version is in the range. Only as many numbers are compared as the range has: `= 580` and `<= 580`
-    /// hold for 580.159.04. A version that is not dotted numbers is in no range.
+    /// Returns `true` if a version is in the range. Only as many numbers are compared as the range has: `= 580` and `<=
+    /// 580` hold for 580.159.04. A version that is not dotted numbers is in no range.
     pub fn matches(&self, version: &str) -> bool {
         let (Some((comparison, bound)), Some(mut version)) = (split(&self.0), numbers(version))
         else {

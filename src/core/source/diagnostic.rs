@@ -13,7 +13,7 @@ pub struct Diagnostic {
     pub file: String,
     /// The place of the error, in bytes of the source.
     pub span: Range<usize>,
-    /// What is wrong.
+    /// The error.
     pub message: String,
     /// The most similar valid text, or what is allowed.
     pub help: Option<String>,

@@ -28,9 +28,9 @@ pub struct Reader<'a> {
     seen: HashSet<(usize, usize, String)>,
     /// Places of unknown parameters. Their values are unknown, so nothing more is reported about these places.
     pub unfilled: Vec<Range<usize>>,
-    /// Where values of parameters are used, and where they are written.
+    /// The uses of parameter values, each with the location of the value.
     pub filled: Vec<(Range<usize>, Range<usize>)>,
-    /// Where each line ends. Every step stores its line, and counting from the top each time would take most of the
+    /// The end of each line. Every step stores its line, and counting from the top each time would take most of the
     /// time.
     line_ends: Vec<usize>,
 }
@@ -92,10 +92,10 @@ impl<'a> Reader<'a> {
         self.reject(&error.span().unwrap_or(place), message, help)
     }
 
-    /// What was read, or all errors of the file, in its order.
+    /// Returns the result, or all errors of the file, in its order.
     ///
     /// # Errors
-    /// The errors of the file.
+    /// Returns the errors of the file.
     pub fn finish<T>(self, read: Option<T>) -> Result<T, Vec<Diagnostic>> {
         let mut errors = self.errors;
         errors.sort_by(|a, b| {
@@ -169,7 +169,8 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Whether no more errors are kept, because there are too many. Searching for suggestions is then superfluous.
+    /// Returns `true` if no more errors are kept, because there are too many. Searching for suggestions is then
+    /// superfluous.
     pub fn is_full(&self) -> bool {
         self.errors.len() > MOST_ERRORS
     }
@@ -336,7 +337,8 @@ impl<'a> Reader<'a> {
         Some(entries)
     }
 
-    /// Whether another key was already reported as a misspelling of this one, so that its absence is not reported too.
+    /// Returns `true` if another key was already reported as a misspelling of this one, so that its absence is not
+    /// reported too.
     pub fn is_misspelled(&self, entries: &[TreeEntry], key: &str) -> bool {
         let meant = Some(did_you_mean(key));
         entries.iter().any(|entry| {
@@ -347,7 +349,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// What serde calls the types, and what the other errors call them.
+/// The names of types in serde's errors, and in the other errors.
 const TYPES: [(&str, &str); 5] = [
     ("string \"$__toml_private_datetime\"", "a date"),
     ("a sequence", "a list"),
@@ -356,7 +358,7 @@ const TYPES: [(&str, &str); 5] = [
     ("u32", "an integer"),
 ];
 
-/// What serde says of a part of a file, in the words of the other errors, and what was probably meant.
+/// Rewrites an error of serde in the terms of the other errors. Also returns what was probably meant.
 fn describe_error(message: &str) -> (String, Option<String>) {
     if let Some(types) = message.strip_prefix("invalid ") {
         let mut said = format!("invalid {types}");
@@ -389,7 +391,7 @@ pub fn get<'n>(entries: &'n [TreeEntry], key: &str) -> Option<&'n Node> {
         .map(|entry| &entry.value)
 }
 
-/// Whether a text can be a label, a tag or the name of a handle.
+/// Returns `true` if a text can be a label, a tag or the name of a handle.
 pub fn is_name(text: &str) -> bool {
     !text.is_empty()
         && text
@@ -404,7 +406,7 @@ pub fn split_placeholder(text: &str) -> Option<(&str, &str, &str)> {
     Some((before, name, rest))
 }
 
-/// Whether a text is a plan's name of a GPU: `gpu0` to `gpu63`.
+/// Returns `true` if a text is a plan's name of a GPU: `gpu0` to `gpu63`.
 pub fn is_gpu(text: &str) -> bool {
     let Some(digits) = text.strip_prefix("gpu") else {
         return false;

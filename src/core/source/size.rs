@@ -10,9 +10,9 @@ const UNITS: [(&str, i64); 4] = [
 /// The text is not a size or duration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Malformed {
-    /// What is wrong.
+    /// The error.
     pub message: String,
-    /// What would be valid.
+    /// Examples of valid values.
     pub help: String,
 }
 
@@ -72,7 +72,7 @@ fn meant_binary_unit(unit: &str) -> Option<&'static str> {
     }
 }
 
-/// Whether a text was meant as a byte size, valid or not.
+/// Returns `true` if a text was meant as a byte size, valid or not.
 pub fn looks_like_bytes(text: &str) -> bool {
     split(text).is_some_and(|(_, unit)| {
         meant_binary_unit(unit).is_some() || UNITS.iter().any(|(name, _)| *name == unit)

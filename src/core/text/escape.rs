@@ -37,7 +37,7 @@ pub fn visible(text: &str) -> String {
     out
 }
 
-/// Whether a character acts instead of being shown.
+/// Returns `true` if a character has an effect instead of being shown.
 pub(crate) fn is_active_character(c: char) -> bool {
     c.is_control()
         || matches!(c,
@@ -47,9 +47,9 @@ pub(crate) fn is_active_character(c: char) -> bool {
         || (c as u32) & 0xfffe == 0xfffe
 }
 
-/// What is printed as a whole, with each character that acts written as JSON writes it, so that a document stays the same.
-/// Forms escape their texts themselves; this is for what one of them let through, and for JSON, which needs no escape for
-/// C1 controls and changes of writing direction.
+/// Returns a complete output, with each active character escaped as in JSON, so that a document stays the same. Output
+/// formats escape their texts themselves. This function covers what they missed, and JSON, which needs no escape for C1
+/// controls and changes of writing direction.
 pub fn escape_printed(text: &str) -> Cow<'_, str> {
     if !text.contains(is_obeyed) {
         return Cow::Borrowed(text);

@@ -12,10 +12,10 @@ pub const WIDTH: usize = 100;
 /// The narrowest width of any layout.
 pub const NARROWEST: usize = 40;
 
-/// A space at which lines are not broken. It is printed like any other space.
+/// A space that does not allow a line break. It is printed like any other space.
 pub const UNBROKEN: char = '\u{a0}';
 
-/// How many columns a text takes.
+/// Returns the number of columns that a text takes.
 pub fn display_columns(text: &str) -> usize {
     textwrap::core::display_width(text)
 }
@@ -29,7 +29,7 @@ pub fn sentence(head: &str, text: &str, width: usize) -> String {
 }
 
 /// Joins `parts` after `head`, with later lines indented to the first part. A part is broken, between its words, only
-/// if it does not fit on a line of its own.
+/// if it does not fit on a separate line.
 pub fn wrap_parts(head: &str, parts: &[String], between: &str, width: usize) -> String {
     let indent = display_columns(head);
     let room = width.saturating_sub(indent).max(1);

@@ -30,13 +30,13 @@ pub fn keep_package(path: &str) -> String {
     }
 }
 
-/// What was replaced so far, and by what.
+/// The replacements so far.
 #[derive(Clone, Debug, Default)]
 pub struct Redactor {
     names: Vec<(String, &'static str)>,
     gpus: BTreeMap<String, usize>,
     addresses: BTreeMap<String, usize>,
-    /// What the program was given, which it may repeat.
+    /// The program's arguments, which it may repeat.
     hidden: Vec<String>,
 }
 
@@ -118,7 +118,7 @@ impl Redactor {
         }
     }
 
-    /// What has to be replaced at the start of a text: its length in bytes, and the replacement.
+    /// Returns the replacement at the start of a text: the length of the original in bytes, and the new text.
     fn found(&mut self, text: &str, before: Option<char>) -> Option<(usize, String)> {
         if let Some(found) = self.uuid(text).or_else(|| self.address(text)) {
             return Some(found);

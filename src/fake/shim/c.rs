@@ -220,8 +220,8 @@ pub fn now_ns() -> u64 {
 /// Memory is readable or not in pieces of at least this size.
 pub const PAGE: usize = 4096;
 
-/// Whether the eight bytes around an address can be read. The kernel looks at them before it looks at what is to be
-/// done with them, which nothing is.
+/// Returns `true` if the eight bytes around an address can be read. The kernel checks them before it considers the
+/// request, which does nothing.
 pub fn is_readable(address: usize) -> bool {
     const NOTHING: i64 = !0;
     let (set, old, length) = (address & !7, 0usize, 8usize);
@@ -351,7 +351,7 @@ impl Descriptor {
         (fd >= 0).then_some(Descriptor(fd))
     }
 
-    /// Reads as much as is there and fits; empty at the end, or where that fails.
+    /// Reads as many bytes as are available and fit; empty at the end, or if reading fails.
     pub fn read<'a>(&self, room: &'a mut [u8]) -> &'a [u8] {
         // SAFETY: the room is writable.
         let got = unsafe { read(self.0, room.as_mut_ptr().cast(), room.len()) };
@@ -366,7 +366,7 @@ impl Drop for Descriptor {
     }
 }
 
-/// How many seccomp filters this thread has; none if the kernel does not say. It allocates nothing.
+/// Returns the number of seccomp filters of this thread; `None` if the kernel does not report it. It allocates nothing.
 pub fn seccomp_filters() -> Option<u64> {
     const KEY: &[u8] = b"\nSeccomp_filters:\t";
     let status = Descriptor::open(c"/proc/thread-self/status", false)?;
@@ -393,9 +393,9 @@ pub fn seccomp_filters() -> Option<u64> {
     }
 }
 
-/// Why there is no connection.
+/// The reason for a missing connection.
 pub enum NotOpen {
-    /// Nothing listens, or the socket may not be used.
+    /// No process listens, or the socket may not be used.
     Refused,
     /// There was no room for one more until the deadline.
     Late,

@@ -27,7 +27,7 @@ static CODE: [AtomicU32; BLOCKS] = [const { AtomicU32::new(0) }; BLOCKS];
 thread_local! {
     /// Places by what lies on the stack, each with its number.
     static KNOWN: [Cell<(u64, u64)>; REMEMBERED] = const { [const { Cell::new((0, 0)) }; REMEMBERED] };
-    /// The page above that on which this thread was last, which could be read.
+    /// The page above the one that this thread used last, which could be read.
     static ABOVE: Cell<usize> = const { Cell::new(0) };
 }
 

@@ -1,5 +1,5 @@
-//! How often each function was called and each GPU was used, in memory that the tracer can read even
-//! after the process was killed.
+//! Number of calls of each function and of uses of each GPU, in memory that the tracer can read even after the process
+//! was killed.
 
 use crate::post::{self, TracerMessage};
 use crate::wrapped::{COUNT, NAMES};
@@ -21,8 +21,8 @@ struct Counts {
     uses: [[AtomicU64; 3]; DEVICES],
 }
 
-/// What there is for every process. The tracer reads it as arrays of 64-bit words in this order, one
-/// for each lane, and adds them up.
+/// The counters of every process. The tracer reads it as arrays of 64-bit words in this order, one for each lane, and
+/// adds them up.
 type Page = [Counts; LANES];
 
 /// Counts go here where no memory can be shared.
@@ -38,13 +38,13 @@ static PAGE: AtomicPtr<Page> = AtomicPtr::new(std::ptr::null_mut());
 /// Number of per-thread counter slots in use.
 static TAKEN: AtomicUsize = AtomicUsize::new(0);
 
-/// What happened in this process at least once.
+/// Events that occurred in this process at least once.
 static CALLED: [AtomicBool; COUNT] = [const { AtomicBool::new(false) }; COUNT];
 static FAILED: [AtomicBool; COUNT] = [const { AtomicBool::new(false) }; COUNT];
 static USED: [[AtomicBool; 3]; DEVICES] =
     [const { [const { AtomicBool::new(false) }; 3] }; DEVICES];
 
-/// Where a thread counts.
+/// The counters of a thread.
 #[derive(Clone, Copy)]
 pub struct Lane {
     counts: Option<&'static Counts>,
@@ -159,7 +159,7 @@ pub extern "C" fn cuda_pitfalls_count_name(index: usize) -> *const c_char {
         .map_or(std::ptr::null(), |name| name.as_ptr().cast())
 }
 
-/// A forked child has counts of its own.
+/// Resets the counts in a forked child, which has its own.
 pub fn forget() {
     PAGE.store(std::ptr::null_mut(), Ordering::Release);
     TAKEN.store(0, Ordering::Relaxed);
@@ -212,7 +212,7 @@ impl Lane {
     }
 }
 
-/// Whether a kernel was launched on a device.
+/// Returns `true` if a kernel was launched on a device.
 pub fn has_launched(device: i32) -> bool {
     USED[place(device)][GpuWork::Launch as usize].load(Ordering::Relaxed)
 }

@@ -29,13 +29,13 @@ mod wrapped {
     include!(env!("CUDA_PITFALLS_WRAPPED"));
 }
 
-/// What the loader calls once the library and the real one are in place.
+/// The function that the loader calls once the library and the real one are in place.
 #[used]
 #[unsafe(link_section = ".init_array")]
 static START: extern "C" fn() = start;
 
 /// The directory of the trace, ended by NUL; empty if nothing is reported. The tracer writes it into its copy of the
-/// library, behind the mark by which it finds the position.
+/// library, behind the mark that locates it.
 #[used]
 #[unsafe(link_section = ".data")]
 static FOLDER: [u8; FOLDER_BYTES] = shared::room(b"cuda-pitfalls:address:");

@@ -1,4 +1,4 @@
-//! What the loader knows.
+//! Information from the loader.
 
 use crate::c;
 use std::ffi::{CStr, c_char, c_int, c_void};
@@ -9,7 +9,7 @@ pub const RTLD_NEXT: *mut c_void = -1isize as *mut c_void;
 /// `Dl_info`: the name of the file, where the file begins, the name of the symbol, and where the symbol is.
 type DlInfo = [*const c_char; 4];
 
-/// How `dl_phdr_info` and `link_map` begin.
+/// The first fields of `dl_phdr_info` and `link_map`.
 #[repr(C)]
 pub struct LoadedFile {
     begins: usize,

@@ -25,7 +25,7 @@ const BLOCK: usize = 2 << 20;
 /// The process reports a new peak only if it exceeds the last reported one by this many bytes, and by this part of it.
 const PEAK_BYTES: u64 = 2 << 20;
 const PEAK_PART: u64 = 64;
-/// How often memory is read around a call in one process.
+/// Maximum number of times that memory is read around a call in one process.
 const MOST_AROUND: u32 = 50_000;
 /// Values whose first use is found: functions and graphs that are launched.
 const VALUES: usize = 1 << 15;
@@ -38,7 +38,7 @@ const POOL_RESERVED: i32 = 5;
 /// `CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT`.
 const GRAPH_RESERVED: i32 = 2;
 
-/// What an allocation is.
+/// The kind of an allocation.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 enum HeldKind {
     Allocation,
@@ -60,7 +60,7 @@ impl HeldKind {
     }
 }
 
-/// What the tracer reads of a device.
+/// The values of a device that the tracer reads.
 #[repr(C)]
 struct DeviceWords {
     rounding: AtomicU64,
@@ -68,12 +68,12 @@ struct DeviceWords {
     graph: AtomicU64,
     live: AtomicU64,
     changes: AtomicU64,
-    /// Calls that take or give back memory and are not over: the driver has changed what it holds, or this page says so,
-    /// and the other does not yet. Those of every device are counted at the first one.
+    /// Number of calls in progress that allocate or free memory: either the driver or this page already has the change,
+    /// and the other does not yet. The calls of all devices are counted at the first one.
     under_way: AtomicU64,
 }
 
-/// What the tracer reads of a place.
+/// The values of a location that the tracer reads.
 #[repr(C)]
 struct RowWords {
     live: AtomicU64,
@@ -96,7 +96,7 @@ struct TakingPlace {
 }
 
 impl TakingPlace {
-    /// The place from which a wrapper was called, whose frame has these arguments.
+    /// Returns the location that called a wrapper. `args` are in the wrapper's frame.
     fn new(kind: HeldKind, device: usize, index: usize, args: &[usize]) -> Self {
         TakingPlace {
             kind,
@@ -122,7 +122,7 @@ struct HeldMemory {
     kind: HeldKind,
     device: usize,
     bytes: u64,
-    /// The context in which it was made, with which it goes.
+    /// The context of the allocation. Destroying it frees the allocation.
     context: usize,
     /// The pool that it lies in; 0 for none.
     pool: usize,
@@ -177,7 +177,7 @@ type WordMap<K, V> = HashMap<K, V, BuildHasherDefault<WordHasher>>;
 struct MemoryTally {
     places: WordMap<TakingPlace, usize>,
     held: WordMap<HeldName, HeldMemory>,
-    /// How many allocations lie in a block that none fills, by device and number.
+    /// Number of allocations in a block that none of them fills, by device and number.
     blocks: WordMap<(usize, usize), u32>,
     pools: Vec<DriverPool>,
     /// Mappings of physical memory: the address, with length and handle.
@@ -194,12 +194,12 @@ static TALLY: AtomicPtr<Mutex<MemoryTally>> = AtomicPtr::new(std::ptr::null_mut(
 /// 1 in the process that they are of. A child that was forked past the C library has its parent's page, and 0 here.
 static OWNED: AtomicPtr<AtomicU32> = AtomicPtr::new(std::ptr::null_mut());
 static AROUND: AtomicU32 = AtomicU32::new(0);
-/// The GPUs on which memory was read around the first call of each function, as bits.
+/// The GPUs with a memory reading around the first call of each function, as bits.
 static ASKED: [AtomicU64; COUNT] = [const { AtomicU64::new(0) }; COUNT];
 static SEEN: [AtomicUsize; VALUES] = [const { AtomicUsize::new(0) }; VALUES];
 /// `true` if memory was freed to a pool, which keeps it until a synchronization.
 static IS_POOL_CHANGED: AtomicBool = AtomicBool::new(false);
-/// Whether a graph was made.
+/// `true` if a graph was created.
 static HAS_GRAPHS: AtomicBool = AtomicBool::new(false);
 
 /// Returns `true` if the trace records the owners of memory.
@@ -242,7 +242,7 @@ extern "C" fn leaving(_: *mut c_void) {
     }
 }
 
-/// A forked child has nothing of its own.
+/// Resets the state in a forked child, which does not own anything yet.
 pub fn forget() {
     IS_ON.store(false, Ordering::Release);
     TALLY.store(std::ptr::null_mut(), Ordering::Release);
@@ -261,16 +261,16 @@ fn tally(_: &Quiet) -> Option<(&'static MemoryPage, MutexGuard<'static, MemoryTa
     is_own.then(|| (page, tally.lock().unwrap_or_else(PoisonError::into_inner)))
 }
 
-/// When memory is read around a call.
+/// The calls around which memory is read.
 #[derive(Clone, Copy)]
 pub enum Around {
-    /// When the function is called first on a GPU.
+    /// The first call of the function on a GPU.
     First,
     /// Whenever it is called.
     Every,
-    /// When it is called first with a value on a GPU.
+    /// The first call with a value on a GPU.
     Value(usize),
-    /// When a function or graph is launched first on a GPU.
+    /// The first launch of a function or graph on a GPU.
     Launch(usize),
 }
 
@@ -307,11 +307,11 @@ fn ask_before(index: usize, around: Around) -> u64 {
     number
 }
 
-/// Where the number of a GPU lies in a value: above every address.
+/// Position of the number of a GPU in a value: above every address.
 const DEVICE_SHIFT: u32 = 57;
 
-/// The number of the GPU on which a call works. A function of a library is the same on each, and its code is loaded on
-/// each. The last number is for a thread without a context.
+/// Returns the number of the GPU that a call uses. A function of a library is the same on each GPU, and its code is
+/// loaded on each. The last number is for a thread without a context.
 fn working_device() -> usize {
     if state::has_one_device() {
         0
@@ -320,7 +320,7 @@ fn working_device() -> usize {
     }
 }
 
-/// Whether a value is met for the first time. Where there is no more room it is not.
+/// Returns `true` if a value occurs for the first time. It returns `false` if the table is full.
 fn is_new(value: usize) -> bool {
     let start = caller::mix(0, value) as usize >> 7;
     for place in (0..PROBES).map(|step| &SEEN[(start + step) % VALUES]) {
@@ -387,7 +387,7 @@ fn refresh(quiet: &Quiet) {
     }
 }
 
-/// What a pool has reserved.
+/// Returns the memory that a pool has reserved.
 fn reserved(pool: usize) -> Option<u64> {
     let mut bytes = 0u64;
     let ask = real_function!("cuMemPoolGetAttribute", fn(usize, i32, *mut u64))?;
@@ -395,7 +395,7 @@ fn reserved(pool: usize) -> Option<u64> {
     (unsafe { ask(pool, POOL_RESERVED, &mut bytes) } == SUCCESS).then_some(bytes)
 }
 
-/// What graphs have reserved on a device.
+/// Returns the memory that graphs have reserved on a device.
 fn reserved_by_graphs(device: i32) -> Option<u64> {
     let mut bytes = 0u64;
     let ask = real_function!("cuDeviceGetGraphMemAttribute", fn(i32, i32, *mut u64))?;
@@ -567,8 +567,8 @@ impl MemoryTally {
             .store(rest, Ordering::Relaxed);
     }
 
-    /// How many bytes of blocks are taken or given back with an allocation, which shares its first and its last block with
-    /// others.
+    /// Returns the size of the blocks that are allocated or freed with an allocation, in bytes. Its first and its last
+    /// block may be shared with others.
     fn change_blocks(&mut self, name: HeldName, held: HeldMemory, is_taken: bool) -> u64 {
         let HeldName::Pointer(start) = name else {
             return held.bytes;
@@ -610,8 +610,8 @@ impl MemoryTally {
             .wrapping_add(words.rounding.load(Ordering::Relaxed))
     }
 
-    /// Returns `true` if a device holds so much more than ever before that the tracer must be informed before some of
-    /// it is freed.
+    /// Returns `true` if a device holds more than ever before, by a margin, so that the tracer must be informed before
+    /// some of it is freed.
     fn is_peak(&mut self, page: &MemoryPage, device: usize) -> bool {
         let live = self.live(page, device);
         let (Some(most), Some(told)) = (self.most.get(device), self.told.get_mut(device)) else {
@@ -650,7 +650,7 @@ fn change(page: &MemoryPage, held: HeldMemory, blocks: u64, is_taken: bool) {
     words.changes.fetch_add(1, Ordering::Relaxed);
 }
 
-/// A call that takes or gives back memory, from before the driver does it until the page says so.
+/// A call that allocates or frees memory, from before the driver does it until the page has the change.
 #[must_use]
 pub struct CallUnderWay;
 
@@ -681,7 +681,7 @@ fn count_under_way(change: u64) {
     }
 }
 
-/// What a call is about to give back.
+/// Takes the memory that a call is about to free out of the tally.
 #[inline]
 pub fn give_back(way: GivesBack, first: usize, second: usize) -> Option<HandedBack> {
     if !is_on() {
@@ -707,16 +707,16 @@ pub enum GivesBack {
     Pointer,
     Handle,
     External,
-    /// Addresses at which physical memory is mapped.
+    /// Addresses of mapped physical memory.
     Mapping,
-    /// A pool. It must not be queried from then on.
+    /// A pool, which must not be queried from then on.
     Pool,
 }
 
 /// A mapping of physical memory: its address, its length and handle, and the memory.
 type HandedMapping = (usize, (usize, usize), Option<HeldMemory>);
 
-/// What was taken out of the tally before the call that gives it back.
+/// The memory that was taken out of the tally before the call that frees it.
 pub struct HandedBack(TakenOut, Option<CallUnderWay>);
 
 enum TakenOut {
@@ -868,7 +868,7 @@ pub fn context_gone(device: Option<i32>, context: usize) {
 /// calls.txt.
 ///
 /// # Safety
-/// The arguments are those of a call that succeeded; so everywhere below.
+/// The arguments must come from a call that succeeded. This also applies to the functions below.
 pub unsafe fn alloc(index: usize, args: &[usize]) {
     // SAFETY: the caller vouches for it; so everywhere below.
     hold(
@@ -951,7 +951,7 @@ unsafe fn from_pool(index: usize, args: &[usize], pool: usize, stream: usize) {
     }
 }
 
-/// Called after a synchronization, at which pools free what they need not keep.
+/// Called after a synchronization, when pools free the memory that they need not keep.
 ///
 /// # Safety
 /// The conditions of [`alloc`].
@@ -1090,7 +1090,7 @@ pub unsafe fn external(index: usize, args: &[usize]) {
     );
 }
 
-/// Whether what a call has taken is noted.
+/// Returns `true` if the memory that a call has allocated is recorded.
 #[inline]
 pub fn is_taken(status: u32) -> bool {
     status == SUCCESS && is_on()

@@ -1,15 +1,15 @@
-//! Libraries that a program opens only where they are installed, and that call the driver there: without them a clean
-//! trace says nothing about a machine that has them.
+//! Libraries that a program opens only if they are installed, and that call the driver there: without them a clean
+//! trace does not apply to a machine that has them.
 
 use crate::{c, loader, post};
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-/// When it matters that a library is not there.
+/// The case in which a missing library matters.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Matters {
     Always,
-    /// What opens it has initialized CUDA as a rule, and most machines lack it.
+    /// Programs that open it have usually initialized CUDA before, and most machines lack it.
     BeforeInit,
 }
 
@@ -31,7 +31,7 @@ const OPTIONAL: [(&str, Matters); 7] = [
 
 /// For each library, the number of the message about the search for it, until it is found; 0 without a message.
 static SOUGHT: [AtomicU64; OPTIONAL.len()] = [const { AtomicU64::new(0) }; OPTIONAL.len()];
-/// How many of these are not 0.
+/// Number of these that are not 0.
 static MISSING: AtomicU32 = AtomicU32::new(0);
 /// The libraries that were requested and not checked since, a bit for each.
 static OPENING: AtomicU32 = AtomicU32::new(0);
@@ -40,7 +40,7 @@ fn file_name(path: &[u8]) -> &[u8] {
     path.rsplit(|byte| *byte == b'/').next().unwrap_or_default()
 }
 
-/// Which library of the list a path names.
+/// Returns the index of the library with this path in the list.
 fn index_of(path: &[u8]) -> Option<usize> {
     OPTIONAL
         .iter()
@@ -88,7 +88,7 @@ extern "C" fn settle() {
         .for_each(tell_found);
 }
 
-/// What the loader calls at the end of a program.
+/// The function that the loader calls at the end of a program.
 #[used]
 #[unsafe(link_section = ".fini_array")]
 static END: extern "C" fn() = settle;
@@ -116,7 +116,7 @@ pub fn note_opening(path: &[u8], is_initialized: bool) {
     }
 }
 
-/// Looks at a library in which the program looks a function up: it is there.
+/// Records that a library is present, because the program looks a function up in it.
 pub fn note_use(handle: *mut c_void) {
     // 0 and -1 are no libraries.
     if MISSING.load(Ordering::Relaxed) == 0 || (handle as usize).wrapping_add(1) <= 1 {

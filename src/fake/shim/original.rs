@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 const RTLD_NOLOAD: i32 = 4;
 
 /// The path of the real library. [`ALL_CALLS`] follows if queries are counted too, and [`MEMORY`] if the owners of
-/// memory are recorded; each is ended by NUL. The tracer writes it into its copy of this library, behind the mark by
-/// which it finds the position.
+/// memory are recorded; each is ended by NUL. The tracer writes it into its copy of this library, behind the mark that
+/// locates it.
 #[used]
 #[unsafe(link_section = ".data")]
 static REAL: [u8; 1280] = shared::room(b"cuda-pitfalls:libcuda:");
@@ -25,7 +25,7 @@ pub fn notes_memory() -> bool {
     NOTES_MEMORY.load(Ordering::Relaxed)
 }
 
-/// Where the real functions are; 0 for one that this driver does not have.
+/// The addresses of the real functions; 0 for a function that this driver does not have.
 static FUNCTIONS: [AtomicUsize; COUNT] = [const { AtomicUsize::new(0) }; COUNT];
 
 /// The real functions' addresses in order, each with the wrapper's index.
@@ -68,7 +68,7 @@ pub fn function(index: usize) -> usize {
     FUNCTIONS[index].load(Ordering::Relaxed)
 }
 
-/// What a program is to call in place of a real function: ours if there is one.
+/// Returns the function that a program calls in place of a real one: ours if it exists.
 pub fn ours_for(address: *mut c_void) -> *mut c_void {
     let Some(all) = BY_ADDRESS.get() else {
         return address;

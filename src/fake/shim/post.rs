@@ -1,9 +1,9 @@
-//! Telling the tracer what happens, and waiting until it has looked.
+//! Reports events to the tracer, and waits until it has looked.
 //!
-//! Every message has a connection of its own: a descriptor that stays open would be closed, or taken
-//! over, by programs that close all descriptors. A tracer that is gone costs nothing: its socket
-//! refuses. One that is stopped costs a process a wait of [`PATIENCE_NS`] and a few short ones; after
-//! that it is left alone. A process that tells no more says so in memory that it shares with the tracer.
+//! Every message has its own connection: a descriptor that stays open would be closed, or taken over, by programs that
+//! close all descriptors. A tracer that is gone costs nothing: its socket refuses connections. A stopped tracer costs a
+//! process a wait of [`PATIENCE_NS`] and a few short ones; after that it is left alone. A process that stops reporting
+//! records that in memory that it shares with the tracer.
 
 use crate::c::{self, Connection, NotOpen, SockaddrUn};
 use crate::shared;
@@ -12,7 +12,7 @@ use std::io::Write;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
-/// How long a thread stays parked at most.
+/// Maximum time that a thread stays parked.
 const PATIENCE_NS: u64 = 2_000_000_000;
 /// The same after a timeout.
 const SHORT_PATIENCE_NS: u64 = 250_000_000;
@@ -22,16 +22,16 @@ const MOST_TIMEOUTS: u32 = 8;
 /// The files of a trace's folder (src/tracer/place.rs).
 const SOCKET: &[u8] = b"/socket";
 const TALLY: &[u8] = b"/tally\0";
-/// What is there only where the driver is a fake one (src/trace/tracer/machine.rs).
+/// A path that exists only if the driver is simulated (src/trace/tracer/machine.rs).
 const FAKE: &[u8] = b"/machine/libcuda.so.1\0";
 /// No process tells more often than this that something is absent.
 const MOST_ABSENT: u32 = 64;
-/// How many return addresses are sent.
+/// Maximum number of return addresses that are sent.
 const MOST_FRAMES: usize = 96;
 /// The longest path of a folder: a socket's has room for a hundred bytes.
 const LONGEST: usize = 100;
 
-/// Where a trace is.
+/// The location of a trace.
 struct TraceSocket {
     socket: SockaddrUn,
     tally: [u8; LONGEST + TALLY.len()],
@@ -39,21 +39,21 @@ struct TraceSocket {
 
 static TRACE: OnceLock<TraceSocket> = OnceLock::new();
 
-/// What every process of a trace shares with the tracer. The tracer makes it as a file of zeros, and writes the first
-/// number before the program is started.
+/// The data that every process of a trace shares with the tracer. The tracer creates it as a file of zeros, and writes
+/// the first number before the program is started.
 #[repr(C)]
 pub struct Tally {
-    /// How many seccomp filters the tracer has.
+    /// Number of seccomp filters of the tracer.
     filters: AtomicU64,
     /// Number of times that a process stopped reporting.
     silent: AtomicU64,
     /// The first of these processes, each with [`Unreported`] in its lowest bit.
     processes: [AtomicU64; 32],
-    /// How often a process loaded the forwarding libcuda, and with it the real one.
+    /// Number of times that a process loaded the forwarding libcuda, and with it the real one.
     loads: AtomicU64,
 }
 
-/// What a process did not report.
+/// The events that a process did not report.
 #[derive(Clone, Copy)]
 pub enum Unreported {
     /// Everything from now on.
@@ -62,7 +62,7 @@ pub enum Unreported {
     OtherLibcuda = 1,
 }
 
-/// Where nothing can be shared.
+/// The tally of a process that cannot share one.
 static PRIVATE: Tally = Tally {
     filters: AtomicU64::new(0),
     silent: AtomicU64::new(0),
@@ -71,7 +71,7 @@ static PRIVATE: Tally = Tally {
 };
 static TALLIED: AtomicPtr<Tally> = AtomicPtr::new(std::ptr::null_mut());
 
-/// Whether the tracer is not there, or did not answer again and again.
+/// `true` if the tracer is missing, or repeatedly did not answer.
 static IS_LOST: AtomicBool = AtomicBool::new(false);
 static TIMEOUTS: AtomicU32 = AtomicU32::new(0);
 
@@ -126,8 +126,8 @@ pub fn folder() -> &'static [u8] {
     folder.unwrap_or_default()
 }
 
-/// What is shared with the tracer, mapped at the start. It stays when a program closes its descriptors, and a
-/// forked child has it too.
+/// Returns the data that is shared with the tracer, mapped at the start. It stays when a program closes its
+/// descriptors, and a forked child has it too.
 fn tally() -> &'static Tally {
     let known = TALLIED.load(Ordering::Acquire);
     if !known.is_null() {
@@ -195,7 +195,7 @@ pub fn stop_if_unreachable() {
     }
 }
 
-/// Whether a seccomp filter came after the tracer's own: it may kill a process that makes a socket.
+/// Returns `true` if a seccomp filter was added after the tracer's own: it may kill a process that creates a socket.
 fn is_filtered() -> bool {
     c::seccomp_filters().is_some_and(|filters| filters > tally().filters.load(Ordering::Relaxed))
 }
@@ -282,7 +282,7 @@ pub fn tell_plainly(kind: &str, call: &str, number: u64) {
     }
 }
 
-/// Whether messages are worth being put together.
+/// Returns `true` if messages can reach the tracer, so that they are worth composing.
 pub fn is_heard() -> bool {
     !IS_LOST.load(Ordering::Relaxed)
 }
@@ -409,8 +409,8 @@ impl TracerMessage {
         self.text.push('"');
     }
 
-    /// Adds the stack, and has the thread wait until the tracer has looked at it from outside. Meanwhile the thread
-    /// opens for the tracer the file of its own line.
+    /// Adds the stack, and makes the thread wait until the tracer has looked at it from outside. During that time the
+    /// thread opens files that the tracer requests in its reply.
     pub fn parked(&mut self) -> &mut TracerMessage {
         self.key("frames");
         let found = is_heard().then(c::frames::<MOST_FRAMES>);

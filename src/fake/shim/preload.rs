@@ -25,14 +25,14 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 use post::TracerMessage;
 use variable::is_of_cuda;
 
-/// Whether the driver has called [`InitializeInjection`] in this process.
+/// `true` if the driver has called [`InitializeInjection`] in this process.
 static WAS_CALLED: AtomicBool = AtomicBool::new(false);
 
 /// More writes than this of one process are not told.
 const MOST_WRITES: u32 = 256;
 static WRITES: AtomicU32 = AtomicU32::new(0);
 
-/// An injection library that was there before the trace; see [`InitializeInjection`].
+/// An injection library that was set before the trace; see [`InitializeInjection`].
 const EARLIER: &CStr = c"CUDA_PITFALLS_EARLIER_INJECTION64_PATH";
 
 /// Called by the driver, once per process, on the thread that calls `cuInit` first and before it
@@ -183,7 +183,7 @@ const EARLY: [&CStr; 7] = [
 static REAL: [AtomicPtr<c_void>; EARLY.len()] =
     [const { AtomicPtr::new(std::ptr::null_mut()) }; EARLY.len()];
 
-/// What the loader calls once the library is in place.
+/// The function that the loader calls once the library is in place.
 #[used]
 #[unsafe(link_section = ".init_array")]
 static START: extern "C" fn() = start;
@@ -236,14 +236,14 @@ starts! {
 /// The name of this library's file (src/instrument/traced.rs).
 const HOOK: &[u8] = b"libcuda_pitfalls_preload.so";
 
-/// What the loader calls at the end of a program.
+/// The function that the loader calls at the end of a program.
 #[used]
 #[unsafe(link_section = ".fini_array")]
 static END: extern "C" fn() = end;
 
-/// Lets the tracer know of a libcuda that the program opened by another way than by name after it had taken away the
-/// variable by which the driver finds the hook: where it initialized CUDA, nobody saw it. It takes no lock and allocates nothing: a child of a process with threads may
-/// end here.
+/// Informs the tracer of a libcuda that the program opened by another way than by name, after it had removed the
+/// variable with which the driver finds the hook: its initialization of CUDA was not observed. It takes no lock and
+/// allocates nothing: a child of a process with threads may end here.
 extern "C" fn end() {
     if WAS_CALLED.load(Ordering::SeqCst) || !post::is_heard() {
         return;
@@ -280,7 +280,8 @@ const SYS_EXIT_GROUP: i64 = 231;
 #[cfg(target_arch = "aarch64")]
 const SYS_EXIT_GROUP: i64 = 94;
 
-/// Whether a file is there wherever a GPU can be used: others of NVIDIA's, such as `/dev/nvidia-fs`, need not be.
+/// Returns `true` if a file exists on every machine with a usable GPU. Other NVIDIA files, such as `/dev/nvidia-fs`,
+/// may be missing.
 fn is_of_driver(path: &[u8]) -> bool {
     const STARTS: [&[u8]; 4] = [
         b"/dev/nvidiactl",
@@ -458,7 +459,7 @@ pub unsafe extern "C" fn getenv(name: *const c_char) -> *mut c_char {
     }
 }
 
-/// Whether a file is a libcuda, the simulated one included.
+/// Returns `true` if a file is a libcuda, including the simulated one.
 fn is_libcuda(file: &[u8]) -> bool {
     let name = file.rsplit(|byte| *byte == b'/').next().unwrap_or(file);
     name.starts_with(b"libcuda.so") || name.starts_with(b"libcuda_pitfalls_sim")

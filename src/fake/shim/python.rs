@@ -19,7 +19,7 @@ const TRUSTED_WALKS: u32 = 256;
 
 static WALKS: AtomicU32 = AtomicU32::new(0);
 
-/// Where an interpreter keeps what is wanted, as offsets in bytes.
+/// The offsets of the fields of an interpreter that are read, in bytes.
 struct FrameLayout {
     /// From the thread's state to its innermost frame.
     frame: &'static [usize],
@@ -28,7 +28,7 @@ struct FrameLayout {
     standing: &'static [usize],
 }
 
-/// Returns the layout for a minor version of Python 3.
+/// Returns the layout for Python 3 by its minor version.
 fn layout_of(minor: u32) -> Option<FrameLayout> {
     Some(match minor {
         7..=9 => FrameLayout {
@@ -66,8 +66,8 @@ struct PythonOfProcess {
     thread_state: unsafe extern "C" fn() -> usize,
 }
 
-/// Returns the interpreter; `None` if this process has none, or an unknown one. It is searched once: it is what loads
-/// the CUDA libraries.
+/// Returns the interpreter; `None` if this process does not have one that is known. It is searched once: it is what
+/// loads the CUDA libraries.
 fn interpreter() -> Option<&'static PythonOfProcess> {
     static FOUND: OnceLock<Option<PythonOfProcess>> = OnceLock::new();
     FOUND.get_or_init(find).as_ref()

@@ -6,16 +6,15 @@ use crate::{c, original, shared};
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Which calls return what, as `cuInit=999 cuMemAlloc_v2=2 *=3`, where `*` is every call that the driver lacks; empty
-/// where every call is passed on. The tracer writes it into its copy of the library, behind the mark by which it finds
-/// the place.
+/// The results of calls, as `cuInit=999 cuMemAlloc_v2=2 *=3`, where `*` is every call that the driver lacks; empty if
+/// every call is passed on. The tracer writes it into its copy of the library, behind the mark that locates it.
 #[used]
 #[unsafe(link_section = ".data")]
 static RETURNED: [u8; RETURNED_BYTES] = shared::room(b"cuda-pitfalls:returns:");
 const RETURNED_BYTES: usize = 2048;
 const MARK_BYTES: usize = 22;
 
-/// What each call returns; 0 for one that is passed on.
+/// The result of each call; 0 for a call that is passed on.
 static STATUSES: [AtomicU32; COUNT] = [const { AtomicU32::new(0) }; COUNT];
 
 /// The result of a call that the driver lacks; 0 if the library replaces no such call.
@@ -58,7 +57,7 @@ pub fn start() {
     }
 }
 
-/// What a call returns instead of being passed on.
+/// Returns the result of a call that is not passed on.
 #[inline]
 pub fn status(index: usize) -> Option<u32> {
     match STATUSES[index].load(Ordering::Relaxed) {
@@ -82,7 +81,7 @@ pub fn call_hook() {
     }
 }
 
-/// What a function returns that is neither wrapped nor the driver's.
+/// Returns the result of a function that is neither wrapped nor the driver's.
 pub fn lacking() -> u32 {
     FOR_LACKING.load(Ordering::Relaxed)
 }

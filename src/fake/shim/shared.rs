@@ -36,7 +36,7 @@ unsafe extern "C" {
     ) -> *mut c_void;
 }
 
-/// Room for what the tracer writes into its copy of this library, behind the mark by which it finds the place.
+/// Returns space for a value that the tracer writes into its copy of this library, behind the mark that locates it.
 pub const fn room<const BYTES: usize>(mark: &[u8]) -> [u8; BYTES] {
     let mut bytes = [0; BYTES];
     let mut at = 0;

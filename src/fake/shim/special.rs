@@ -1,4 +1,4 @@
-//! What happens around a call that is passed on.
+//! The work around a call that is passed on.
 
 use crate::counts::{self, GpuWork};
 use crate::memory::Around;
@@ -9,7 +9,7 @@ use crate::{c, memory, original, returned, variable};
 use std::ffi::{CStr, c_char, c_void};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// `CUDA_ERROR_NOT_INITIALIZED`, for a function that is not there: it cannot be called then.
+/// `CUDA_ERROR_NOT_INITIALIZED`, for a missing function, which cannot be called.
 const MISSING: u32 = 3;
 
 /// `CUDA_ERROR_DEINITIALIZED`.
@@ -67,7 +67,7 @@ fn count(index: usize, status: u32) -> bool {
     status != SUCCESS && lane.failed(index)
 }
 
-/// After a call by which the thread may have another current context.
+/// Called after a call that may have changed the current context of the thread.
 #[inline]
 pub fn after_switch(index: usize, status: u32) {
     after(index, status, false);
@@ -148,7 +148,7 @@ pub fn add_device(message: &mut TracerMessage, device: Option<i32>) -> &mut Trac
     }
 }
 
-/// The real function of a name and type, called; an error where it is not there.
+/// Calls the real function of a name and type; gives an error if it is missing.
 macro_rules! call {
     ($name:literal, fn($($argument:ty),*), $($value:expr),*) => {
         match (returned::status(index($name)), real_function!($name, fn($($argument),*))) {

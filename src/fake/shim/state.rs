@@ -21,11 +21,11 @@ unsafe extern "C" {
 /// `CUDA_SUCCESS`.
 pub const SUCCESS: u32 = 0;
 
-/// Whether `cuInit` has succeeded in this process.
+/// `true` if `cuInit` has succeeded in this process.
 static IS_READY: AtomicBool = AtomicBool::new(false);
-/// How many GPUs are visible.
+/// Number of visible GPUs.
 static VISIBLE: AtomicU32 = AtomicU32::new(0);
-/// Which primary contexts are active, by the bit of their ordinal.
+/// The active primary contexts, by the bit of their ordinal.
 static ACTIVE: AtomicU64 = AtomicU64::new(0);
 /// Contexts other than primary ones, with their device.
 static OTHERS: Mutex<Vec<(usize, i32)>> = Mutex::new(Vec::new());
@@ -47,7 +47,7 @@ pub fn set_ready(visible: u32) {
     IS_READY.store(true, Ordering::Release);
 }
 
-/// Whether all calls work on one GPU, as no other is visible.
+/// Returns `true` if all calls use the same GPU, because no other is visible.
 #[inline]
 pub fn has_one_device() -> bool {
     VISIBLE.load(Ordering::Relaxed) <= 1
@@ -101,7 +101,7 @@ pub fn uuid(device: i32) -> String {
     }
 }
 
-/// How many GPUs the process can see.
+/// Returns the number of GPUs that the process can see.
 pub fn count() -> Option<u32> {
     let mut count = 0i32;
     // SAFETY: the function writes one int.
@@ -144,7 +144,7 @@ pub fn note_other(context: usize, device: i32) {
         .push((context, device));
 }
 
-/// Whether a context is not a primary one.
+/// Returns `true` if a context is not a primary one.
 pub fn is_other(context: usize) -> bool {
     OTHERS
         .lock()
@@ -193,7 +193,7 @@ pub fn current_device() -> Option<i32> {
 }
 
 thread_local! {
-    /// Whether this thread had a current context after a call that selects one.
+    /// `true` if this thread had a current context after a call that selects one.
     static HAS_SELECTED: Cell<bool> = const { Cell::new(false) };
 }
 /// The thread that was the last to select its first context; 0 before that.

@@ -1,7 +1,6 @@
-//! Which environment variables matter: those that the driver, the runtime or a framework on the way to
-//! them reads.
+//! The environment variables that matter: those that the driver, the runtime or a framework on the way to them reads.
 
-/// What their names begin with.
+/// The prefixes of their names.
 const STARTS: [&[u8]; 7] = [
     b"CUDA_",
     b"CUBLAS_",
@@ -23,7 +22,7 @@ const NOT: [&[u8]; 6] = [
     b"CUDA_INJECTION64_PATH",
 ];
 
-/// Whether a variable is one of them. Those of a trace are not.
+/// Returns `true` if a variable is one of them. The variables of a trace are not.
 pub(crate) fn is_of_cuda(name: &[u8]) -> bool {
     let is_mask = MASK
         .iter()

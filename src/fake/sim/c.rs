@@ -39,7 +39,7 @@ pub fn pid() -> u32 {
     unsafe { getpid() as u32 }
 }
 
-/// Registers an exit handler. Where libc has no room for one more, the process ends without it.
+/// Registers an exit handler. If libc has no space for another one, the process ends without calling it.
 pub fn at_exit(handler: extern "C" fn()) {
     // SAFETY: the handler is a function of this library, which nobody unloads while a process uses it.
     unsafe {
@@ -57,7 +57,7 @@ pub fn env(name: &CStr) -> Option<Vec<u8>> {
     }
 }
 
-/// The error with which a file cannot be opened to be read; 0 if it can.
+/// Returns the error that prevents a file from being opened for reading; 0 if it can be opened.
 pub fn open_error(path: &CStr) -> i32 {
     const O_CLOEXEC: c_int = 0o2_000_000;
     // SAFETY: the path ends in NUL, and the descriptor is closed at once.

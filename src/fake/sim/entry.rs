@@ -1,4 +1,4 @@
-//! How a call gets at the state: which process it is of, whether the driver is still there, and the one lock.
+//! Access to the state for a call: the calling process, the state of the driver, and the only lock.
 
 use crate::c;
 use crate::model::status::{DEINITIALIZED, Outcome, code};
@@ -24,7 +24,7 @@ const UNCOUNTED: i32 = -1;
 
 static HOLDER: AtomicPtr<MachineHolder> = AtomicPtr::new(std::ptr::null_mut());
 
-/// This process's holder. A forked child finds its parent's and replaces it by one of its own, never touching the
+/// Returns this process's holder. A forked child finds its parent's and replaces it with its own, never touching the
 /// parent's lock.
 fn holder() -> &'static MachineHolder {
     let pid = c::pid();
@@ -85,7 +85,7 @@ pub fn enter(call: impl FnOnce(&mut SimulatedProcess, &mut Thread) -> Outcome) -
     code(outcome.unwrap_or(Err(DEINITIALIZED)))
 }
 
-/// Whose `cuInit` it is.
+/// The caller of `cuInit`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Initialiser {
     Program,
@@ -106,7 +106,7 @@ pub fn enter_initialising(
     enter(call)
 }
 
-/// Whether `cuInit` would do more than repeat an earlier answer; told without the lock.
+/// Returns `true` if `cuInit` would do more than repeat an earlier answer. Takes no lock.
 fn initialises(initialiser: Initialiser) -> bool {
     let holder = holder();
     let phase = holder.phase.load(Ordering::Acquire);
@@ -115,8 +115,8 @@ fn initialises(initialiser: Initialiser) -> bool {
     phase != Phase::Ready as u32 && phase != Phase::Forked as u32 && !found_none
 }
 
-/// How many devices there are, once the driver's exit handler has run: the runtime remembers it, and every other call
-/// fails.
+/// Returns the number of devices, once the driver's exit handler has run: the runtime remembers it, and every other
+/// call fails.
 pub fn late_count() -> Option<i32> {
     if !exit::has_run() {
         return None;

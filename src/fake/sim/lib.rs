@@ -28,8 +28,8 @@ mod runtime;
 mod symbols;
 mod unmodelled;
 
-/// What the loader calls once the library is in place. A process that changes its user or its root later still has the
-/// machine then.
+/// The function that the loader calls once the library is in place. A process that changes its user or its root later
+/// still has the machine then.
 #[used]
 #[unsafe(link_section = ".init_array")]
 static START: extern "C" fn() = start;

@@ -28,8 +28,9 @@ impl SimulatedMachine {
         &self.description.gpus[index]
     }
 
-    /// How many bytes are taken on a GPU. The bytes of `cuInit` are taken once for all processes: with the first that
-    /// calls it, until the last of them is gone (process/child-context-costs-again).
+    /// Returns the number of bytes that are allocated on a GPU. The bytes of `cuInit` are allocated once for all
+    /// processes, from the first process that calls it until the last of them is gone
+    /// (process/child-context-costs-again).
     pub fn used_bytes(&self, gpu: usize) -> u64 {
         let holdings = self.table.holdings(gpu);
         let others = holdings
@@ -47,7 +48,7 @@ impl SimulatedMachine {
     }
 }
 
-/// Why there is no simulated machine.
+/// The reason for a missing simulated machine.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum NoMachine {
     /// The library was not loaded from a folder with `machine.conf` and `machine.state`.
@@ -129,7 +130,7 @@ pub mod sample {
     use crate::machine::description::{MachineConf, sample};
     use crate::machine::table::sample::table;
 
-    /// A machine that nobody has used yet.
+    /// Returns a machine that no process has used yet.
     pub fn unused(description: MachineConf) -> &'static SimulatedMachine {
         Box::leak(Box::new(SimulatedMachine {
             description,

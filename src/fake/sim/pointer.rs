@@ -7,7 +7,7 @@
 use crate::model::status::{INVALID_VALUE, Outcome, SIM_NOT_MODELLED};
 use std::ffi::{CStr, c_char};
 
-/// Where the caller wants a result: null, or valid for a read and a write of a `T`, aligned or not.
+/// The address for a result of the caller: null, or valid for a read and a write of a `T`, aligned or not.
 #[repr(transparent)]
 pub struct Out<T>(*mut T);
 
@@ -35,7 +35,7 @@ impl<T> Out<T> {
         self.put(work()?)
     }
 
-    /// What the caller stored there before the call.
+    /// Returns the value that the caller stored there before the call.
     pub fn read(&self) -> Outcome<T>
     where
         T: Copy,

@@ -65,16 +65,16 @@ impl Phase {
     }
 }
 
-/// Everything the driver and the runtime know, each object by its handle or its address. One lock guards it, under
-/// which no code of the caller runs.
+/// The state of the driver and the runtime, each object by its handle or its address. One lock guards it. No code of
+/// the caller runs while it is held.
 #[derive(Default)]
 pub struct SimulatedProcess {
     pub phase: Phase,
     /// `true` if the runtime found no device; it continues to report that.
     pub runtime_found_none: bool,
-    /// How many devices the runtime has counted; it remembers the number.
+    /// Number of devices that the runtime has counted; it remembers the number.
     pub counted: Option<i32>,
-    /// What `cuInit` read.
+    /// The variables that `cuInit` read.
     environment: DriverEnvironment,
     account: Account,
     pub devices: Vec<Device>,
@@ -89,13 +89,13 @@ pub struct SimulatedProcess {
     pooled: BTreeMap<u64, PoolMemory>,
     pub mappings: Mappings,
     fault: Option<Fault>,
-    /// What was launched since the host last waited.
+    /// Work that was launched since the host last waited.
     busy: Option<Busy>,
     next_handle: u64,
 }
 
 impl SimulatedProcess {
-    /// A process in which no `cuInit` has succeeded yet.
+    /// Returns a process without a successful `cuInit`.
     pub fn new(phase: Phase) -> Self {
         Self {
             phase,
@@ -201,7 +201,7 @@ impl SimulatedProcess {
         Ok(device != peer && one.is_peer_of(other))
     }
 
-    /// The current context as the driver sees it: 201 without one, 709 when it is gone.
+    /// Returns the current context as the driver sees it, or error 201 if no context is current, or 709 if it is gone.
     pub fn current(&self, thread: &Thread) -> Outcome<ContextOwner> {
         self.machine()?;
         let handle = thread.current().ok_or(INVALID_CONTEXT)?;
@@ -219,7 +219,8 @@ impl SimulatedProcess {
         self.unharmed().map(|()| owner)
     }
 
-    /// What a call in a context answers after a fault: the error that the first wait reported (fault/error-sticks).
+    /// Returns the error of a call in a context after a fault: the one that the first wait reported
+    /// (fault/error-sticks).
     pub fn unharmed(&self) -> Outcome {
         match self.fault {
             None => Ok(()),

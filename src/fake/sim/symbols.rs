@@ -1,4 +1,4 @@
-//! How the C functions are written: one line for each prototype, and what the call does.
+//! Macros for the C functions: one line for each prototype, and the work of the call.
 
 /// Defines C functions that answer with a status.
 macro_rules! symbols {
@@ -11,8 +11,7 @@ macro_rules! symbols {
     )*};
 }
 
-/// Defines symbols of the runtime. Each call is passed its own name, by which its effect before its own work is looked
-/// up.
+/// Defines symbols of the runtime. Each call is passed its own name, which determines its effect before its own work.
 macro_rules! runtime_symbols {
     ($($(#[$about:meta])* fn $name:ident($($argument:ident: $type:ty),* $(,)?) = $call:ident($($work:tt)*);)*) => {
         $crate::symbols::symbols! {$(

@@ -1,4 +1,4 @@
-//! Which functions a program called in vain, for the user of `sim`: a program may keep such a status to itself.
+//! The missing functions that a program called, for the user of `sim`: a program may keep such a status to itself.
 
 use crate::c;
 use crate::model::status::SIM_NOT_MODELLED;

@@ -9,7 +9,7 @@ use std::path::Path;
 use cuda_pitfalls_core::examination::{CallTry, ExaminerMessage, FileTry};
 use syscalls::{Errno, Sysno};
 
-/// What stands for the part of a path that differs between processes.
+/// The placeholder for the part of a path that differs between processes.
 const ANY: &str = "*";
 
 /// Tries all of them in this process, or in forks of it where a filter may end it.
@@ -98,7 +98,7 @@ fn try_call(call: &str) -> Option<Option<String>> {
     }))
 }
 
-/// Arguments with which a system call does nothing, and the error that it then has; 0 for none.
+/// Returns arguments with which a system call has no effect, and the error that it then returns; 0 for none.
 fn harmless_arguments(call: &str) -> Option<([usize; 5], i32)> {
     /// No descriptor.
     const NONE: usize = usize::MAX;

@@ -10,9 +10,9 @@ use crate::mapped::mapped_libraries;
 use crate::speaker::Speaker;
 use crate::worker::{call_raw, find_symbol, uuid_text};
 
-/// The name by which programs open it.
+/// The name that programs use to open it.
 const LIBCUDA: &str = "libcuda.so.1";
-/// What is allocated, in bytes.
+/// Size of the allocation, in bytes.
 const MIB: u64 = 1 << 20;
 const GLOBAL: u64 = 1;
 /// More GPUs are not tried.

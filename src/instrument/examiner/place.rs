@@ -1,4 +1,5 @@
-//! Where CUDA has to start: what the kernel says of its driver, and what was set for this process.
+//! The environment in which CUDA has to start: the kernel's information about its driver, and the settings of this
+//! process.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -18,7 +19,7 @@ const OTHERS: [&str; 4] = [
     "GPU_DEVICE_ORDINAL",
 ];
 
-/// Whether a variable can change how CUDA starts.
+/// Returns `true` if a variable can change how CUDA starts.
 pub fn is_about_cuda(name: &str) -> bool {
     let is_mask = name.to_uppercase().contains("VISIBLE_DEVICE");
     is_mask
@@ -122,18 +123,19 @@ pub(super) fn status_field<'a>(status: &'a str, name: &str) -> Option<&'a str> {
         .map(|(_, value)| value.trim())
 }
 
-/// Whether a filter of system calls holds, by the text of a `status` file.
+/// Returns `true` if a filter of system calls applies, by the text of a `status` file.
 pub(super) fn is_filtered_in(status: &str) -> Option<bool> {
     status_field(status, "Seccomp").map(|mode| mode != "0")
 }
 
-/// Whether a filter of system calls holds for this process.
+/// Returns `true` if a filter of system calls applies to this process.
 pub fn is_filtered() -> Option<bool> {
     is_filtered_in(&fs::read_to_string("/proc/self/status").ok()?)
 }
 
-/// Whether a folder has a control pipe of MPS, and both belong to root or to this user. In `/tmp` every user can make a
-/// folder with the name that clients look for, or a link with that name to a folder of somebody else.
+/// Returns `true` if a directory has a control pipe of MPS, and both belong to root or to this user. In `/tmp` every
+/// user can create a directory with the name that clients look for, or a link with that name to another user's
+/// directory.
 pub fn has_control_pipe(folder: &Path, user: u32) -> bool {
     [folder.to_path_buf(), folder.join("control")]
         .iter()

@@ -19,7 +19,7 @@ const MOST_ENVIRONMENT: u64 = 1 << 20;
 const MOST_MAPS: u64 = 64 << 20;
 const MOST_FILES: usize = 1 << 20;
 const MOST_VARIABLES: usize = 16 << 10;
-/// How long one may be, in bytes.
+/// Maximum length of a variable, in bytes.
 const LONGEST_VARIABLE: usize = 32 << 10;
 const SHORT_VARIABLE: usize = 2 << 10;
 /// Maximum memory of a process that is examined, in total.
@@ -135,7 +135,7 @@ fn libraries(maps: &[u8]) -> Vec<ProcessLibrary> {
     found
 }
 
-/// How often each of NVIDIA's device files is open.
+/// Returns the number of times that each NVIDIA device file is open.
 fn open_files(folder: &Path) -> io::Result<BTreeMap<String, u64>> {
     let mut open: BTreeMap<String, u64> = BTreeMap::new();
     for entry in fs::read_dir(folder.join("fd"))?.flatten().take(MOST_FILES) {
@@ -180,7 +180,7 @@ fn closed_file(folder: &Path, file: &str, uid: u32, groups: &[u32]) -> Option<Fi
     })
 }
 
-/// The folder in which the process of this user looks for MPS, if a control pipe is there.
+/// Returns the directory in which the process of this user looks for MPS, if it has a control pipe.
 fn mps_folder(
     folder: &Path,
     variables: Option<&BTreeMap<String, String>>,

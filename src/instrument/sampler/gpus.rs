@@ -11,7 +11,7 @@ use nvml_wrapper_sys::bindings::{
 use cuda_pitfalls_core::clock;
 use cuda_pitfalls_core::sample::{Process, Reading, SamplerEvent, Snapshot};
 
-/// Why NVML cannot be used: the reason, and NVML's message.
+/// Returns the reason why NVML cannot be used, with NVML's message.
 pub(super) fn unavailable_event(error: &NvmlError) -> SamplerEvent {
     let reason = match error {
         NvmlError::LibloadingError(_)

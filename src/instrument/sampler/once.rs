@@ -13,10 +13,11 @@ use super::inventory;
 use crate::speaker::Speaker;
 use cuda_pitfalls_core::examination::{ExaminerMessage, GpuState};
 
-/// The name by which programs open it.
+/// The name that programs use to open it.
 const NVML: &str = "libnvidia-ml.so.1";
 
-/// Starts NVML as a program does, and says what it says of each GPU. It watches how busy processes are for this long.
+/// Starts NVML as a program does, and reports its information about each GPU. It watches the utilization by processes
+/// for this long.
 pub(crate) fn start_once(speaker: &Speaker, watch_ms: u64) {
     let mut opened = None;
     let is_open = made(speaker, "nvmlInit_v2", || {
@@ -87,8 +88,8 @@ fn made(speaker: &Speaker, call: &str, make: impl FnOnce() -> Result<(), NvmlErr
     is_made
 }
 
-/// How busy each process kept the GPU's multiprocessors in the last while, at most, in percent; `None` if NVML does not
-/// say. NVML has an error for a GPU on which no process worked.
+/// Returns the maximum recent utilization of the GPU's multiprocessors by each process, in percent; `None` if NVML does
+/// not report it. NVML returns an error for a GPU without any active process.
 fn process_utilization(device: &Device, watch_ms: u64) -> Option<BTreeMap<u32, u32>> {
     let now_us = std::time::SystemTime::now()
         .duration_since(std::time::UNIX_EPOCH)

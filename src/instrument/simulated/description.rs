@@ -13,7 +13,7 @@ const SMALLEST_UNIT_BYTES: u64 = 512;
 /// The size of NVML's buffer for a name, including the NUL at the end.
 const NAME_ROOM: usize = 96;
 
-/// Why a machine that is described is not possible.
+/// The reason why a described machine is impossible.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum DescriptionError {
     #[error("`{0}` is not a driver version such as 580.159.04")]
@@ -88,24 +88,24 @@ pub(super) struct Model {
     pub total_bytes: u64,
     /// The part of the total that the driver reserves.
     pub reserved_bytes: u64,
-    /// What `cuInit` alone takes, once for all processes. NVML counts it for no process.
+    /// Memory that `cuInit` alone allocates, once for all processes. NVML counts it for no process.
     #[serde(default)]
     pub init_bytes: u64,
-    /// What one context takes.
+    /// Memory of one context.
     pub context_bytes: u64,
     /// The part of a context that NVML counts for the process; by default all of it.
     #[serde(skip_serializing)]
     pub context_listed_bytes: Option<u64>,
-    /// What every four slots of a context take beyond the first two. Each visible GPU and each stream needs one slot.
+    /// Memory of every four slots of a context beyond the first two. Each visible GPU and each stream needs one slot.
     #[serde(default)]
     pub stream_bytes: u64,
-    /// What loading any module takes.
+    /// Memory that loading any module allocates.
     #[serde(default)]
     pub module_bytes: u64,
-    /// What the first module of a context that uses the device heap takes in addition.
+    /// Additional memory of the first module of a context that uses the device heap.
     #[serde(default)]
     pub heap_module_bytes: u64,
-    /// What making the device heap takes in addition to its size.
+    /// Memory that creating the device heap allocates in addition to its size.
     #[serde(default)]
     pub heap_launch_bytes: u64,
     #[serde(skip_serializing)]
@@ -119,18 +119,18 @@ pub(super) struct Model {
     pub peer_group: u32,
     pub mig_capable: bool,
     pub persistence_mode: bool,
-    /// Whether NVML says that MIG is on. CUDA's side has no instances.
+    /// `true` if NVML reports that MIG is enabled. CUDA's side has no instances.
     #[serde(default)]
     pub mig_enabled: bool,
-    /// What NVML's memory queries return, and its lists of processes; 3 is `NVML_ERROR_NOT_SUPPORTED`.
+    /// The status of NVML's memory queries, and of its lists of processes; 3 is `NVML_ERROR_NOT_SUPPORTED`.
     #[serde(default)]
     pub memory_status: u32,
     #[serde(default)]
     pub processes_status: u32,
-    /// Whether its lists have no memory of a process.
+    /// `true` if its lists do not include the memory of a process.
     #[serde(default)]
     pub processes_without_bytes: bool,
-    /// Whether memory that was taken once counts as used for ever.
+    /// `true` if memory that was allocated once counts as used permanently.
     #[serde(default)]
     pub keeps_memory: bool,
 }
@@ -264,7 +264,7 @@ impl Model {
         Ok(())
     }
 
-    /// What NVML counts for a process with one context, in bytes.
+    /// Returns the memory that NVML reports for a process with one context, in bytes.
     pub(super) fn listed(&self) -> u64 {
         self.context_listed_bytes.unwrap_or(self.context_bytes)
     }

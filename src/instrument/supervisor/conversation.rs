@@ -50,7 +50,7 @@ pub(super) struct Conversation {
     pub(super) ended: bool,
     /// The thread that answers the filters of the processes, if a step denies something.
     pub(super) watch: Option<Watch>,
-    /// What failed in the parent. Waiting then ends, because the answer may never come.
+    /// A failure in the parent. Waiting then ends, because the answer may never come.
     failed: Option<String>,
 }
 

@@ -17,7 +17,7 @@ use super::spawn::Child;
 use crate::folder;
 use cuda_pitfalls_core::clock;
 
-/// How long processes adopted from a worker have to leave by themselves.
+/// Time that processes adopted from a worker have to exit by themselves.
 const ORPHAN_GRACE_MS: u64 = 300;
 /// The time from SIGKILL until a process counts as unkillable.
 const KILL_GRACE_MS: u64 = 5_000;
@@ -142,7 +142,7 @@ pub fn process_stat(pid: impl Display) -> Option<Vec<String>> {
     )
 }
 
-/// Whether a process runs. One that has ended and was not waited for yet does not.
+/// Returns `true` if a process runs. A process that has ended and was not waited for yet does not.
 pub fn is_alive(pid: u32) -> bool {
     process_stat(pid).is_some_and(|fields| {
         fields
@@ -190,7 +190,8 @@ pub fn reap_all(pids: &[Pid]) {
     }
 }
 
-/// How many processes of our memory cgroup the kernel has killed for lack of memory; `None` if that cannot be read.
+/// Returns the number of processes of our memory cgroup that the kernel has killed for lack of memory; `None` if that
+/// cannot be read.
 pub(super) fn oom_kills() -> Option<u64> {
     let own = std::fs::read_to_string("/proc/self/cgroup").ok()?;
     let path = own.lines().find_map(|line| line.strip_prefix("0::"))?;

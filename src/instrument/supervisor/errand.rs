@@ -12,7 +12,7 @@ use super::error::SupervisorError;
 use super::spawn::{self, Spawn};
 use cuda_pitfalls_core::clock;
 
-/// How often to check whether the caller still wants it, in milliseconds.
+/// Interval at which the caller is checked for an interruption, in milliseconds.
 const TICK_MS: u64 = 20;
 
 /// The process to run.
@@ -27,7 +27,7 @@ pub struct Errand<'a> {
     pub environment: BTreeMap<OsString, OsString>,
     /// Its working directory.
     pub folder: &'a Path,
-    /// How long it may run before it is ended.
+    /// Maximum time that it may run before it is ended.
     pub limit: Duration,
     /// The time from SIGTERM to SIGKILL.
     pub grace: Duration,
@@ -35,7 +35,7 @@ pub struct Errand<'a> {
     pub stdout: Option<File>,
 }
 
-/// How the process ended.
+/// The end of the process.
 #[derive(Debug)]
 pub enum ErrandEnd {
     /// The process exited, by itself or at its time limit.

@@ -1,9 +1,9 @@
-//! Why the supervisor fails.
+//! The errors of the supervisor.
 
-/// How long a call of a library may take when its version is read, in milliseconds.
+/// Maximum duration of a library call when the library's version is read, in milliseconds.
 pub(super) const CALL_LIMIT_MS: u64 = 30_000;
 
-/// Why an attempt could not be made or completed.
+/// The reason why an attempt could not be made or completed.
 #[derive(Debug, thiserror::Error)]
 pub enum SupervisorError {
     /// Libraries or symbols that the steps need were not found.

@@ -17,16 +17,16 @@ use crate::interrupt::signal_name;
 /// The time from the end of a channel until its process must have ended.
 const CRASH_MS: u64 = 5_000;
 
-/// What a fresh process said, and how it ended.
+/// The messages of a fresh process, and its end.
 #[derive(Debug, Default)]
 pub struct Examined {
-    /// What it said, in order, without the calls that began.
+    /// Its messages, in order, without the calls that began.
     pub said: Vec<ExaminerMessage>,
     /// The libraries that it mapped.
     pub libraries: Vec<MappedLibrary>,
-    /// How it ended, if not by itself.
+    /// Its end, if it did not exit by itself.
     pub ended: Option<StartEnd>,
-    /// Whether it could not be killed.
+    /// `true` if it could not be killed.
     pub is_unkillable: bool,
 }
 
@@ -95,7 +95,7 @@ impl Examined {
     }
 }
 
-/// How a process ended whose messages ended with this error.
+/// Returns the end of a process whose messages ended with this error, as text.
 fn name_end(error: &ChannelError, child: &mut spawn::Child) -> String {
     if receive::is_timeout(error) {
         return "hang".to_string();
@@ -108,7 +108,7 @@ fn name_end(error: &ChannelError, child: &mut spawn::Child) -> String {
     }
 }
 
-/// How a process ended that has ended: by a signal, or with a code.
+/// Returns the end of a process that has ended, as text: by a signal, or with a code.
 fn by_status(child: &spawn::Child) -> String {
     use std::os::unix::process::ExitStatusExt;
     let Some(status) = end::reap_child(child) else {

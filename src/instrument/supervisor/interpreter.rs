@@ -15,7 +15,7 @@ use cuda_pitfalls_core::machine::Interpreter;
 /// The time for an answer, in milliseconds: on a slow disk, finding the versions of packages takes seconds.
 const ANSWER_MS: u64 = 60_000;
 
-/// How a Python worker is started.
+/// The way to start a Python worker.
 #[derive(Clone, Debug, Default)]
 pub struct PythonWorker {
     /// The interpreter.

@@ -99,7 +99,7 @@ impl Supervisor {
 
 /// The channels to a program and to the processes that its steps start.
 struct LaunchChannels {
-    /// The argument by which the program finds its own channel.
+    /// The argument with which the program finds its own channel.
     own: OsString,
     /// Our ends, by the name of the process.
     ours: BTreeMap<String, Channel>,
@@ -139,7 +139,7 @@ impl LaunchChannels {
     }
 }
 
-/// Whether a step refuses system calls.
+/// Returns `true` if a step denies system calls.
 fn has_refusal(experiment: &Experiment) -> bool {
     let mut steps = experiment.steps.iter();
     steps.any(|step| step.has(Effect::Refuses))

@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::OFlags;
 use rustix::pipe::{PipeFlags, pipe_with};
 
-/// How many bytes of the end are kept.
+/// Number of bytes of the end that are kept.
 const KEPT_BYTES: usize = 4096;
 
 pub(super) struct Tail {

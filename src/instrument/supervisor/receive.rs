@@ -42,7 +42,7 @@ pub(super) fn receive_within<T: DeserializeOwned>(
     }
 }
 
-/// Whether the error means that nothing arrived in time.
+/// Returns `true` if the error means that nothing arrived in time.
 pub(super) fn is_timeout(error: &ChannelError) -> bool {
     matches!(error, ChannelError::Io(error) if error.kind() == std::io::ErrorKind::TimedOut)
 }

@@ -41,7 +41,7 @@ pub struct SamplerClient {
     late: Option<Polling>,
     /// The PID of a sampler that could not be ended.
     pub(super) unkillable: Option<i32>,
-    /// How long the sampler rests between readings of background polling.
+    /// Pause of the sampler between readings of background polling.
     pub rest_us: u64,
     /// The machine's GPUs, or why NVML cannot be used.
     pub inventory: Result<Inventory, Unavailable>,
@@ -205,7 +205,7 @@ impl SamplerClient {
     }
 }
 
-/// Why there is no sampler.
+/// Returns the reason why there is no sampler.
 fn not_started(why: &str) -> Unavailable {
     Unavailable {
         reason: "nvml_error".to_string(),

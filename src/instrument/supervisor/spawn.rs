@@ -19,8 +19,8 @@ use crate::umask;
 use cuda_pitfalls_core::channel::Channel;
 use cuda_pitfalls_core::event::PROTOCOL;
 
-/// How often the library check and the sampler's start are tried: they may have been ended by a signal that was not
-/// meant for them.
+/// Number of attempts of the library check and of the sampler's start: a signal that was meant for another process may
+/// have ended them.
 pub(super) const STARTS: u32 = 3;
 
 pub(super) struct Spawn<'a> {
@@ -69,7 +69,7 @@ pub(super) struct Child {
     pub(super) stderr: Option<Tail>,
 }
 
-/// The descriptor at which a child finds an inherited channel, as an argument.
+/// Returns the descriptor of an inherited channel in a child, as an argument.
 pub(super) fn descriptor_argument(channel: &Channel) -> OsString {
     OsString::from(number(channel).to_string())
 }
@@ -84,8 +84,8 @@ static STARTING: Mutex<()> = Mutex::new(());
 
 /// Starts a process. It is killed when the calling thread ends, so that thread must live as long as the process should.
 ///
-/// No code of ours runs between fork and exec: the child does the rest itself, in [`begin_child`]. So the standard library
-/// can use `posix_spawn`, without a pipe on which it would wait for the child.
+/// No code of ours runs between fork and exec: the child does the rest itself, in [`begin_child`]. So the standard
+/// library can use `posix_spawn`, without a pipe to wait for the child.
 pub(super) fn start(spawn: Spawn) -> Result<Child, SupervisorError> {
     let mut command = duct::cmd(spawn.program, child_arguments(&spawn))
         .full_env(&spawn.environment)

@@ -1,4 +1,4 @@
-//! What a supervisor has: its sampler, its folders, and what it knows of the run.
+//! The state of a supervisor: its sampler, its directories, and its information about the run.
 
 use std::path::{Path, PathBuf};
 
@@ -25,9 +25,9 @@ pub struct Supervisor {
     pub(super) lost: Option<u32>,
     /// The required provenance of workers' libraries; `None` until it is known.
     pub(super) provenance: Option<Provenance>,
-    /// UUIDs of the GPUs on which memory must stabilize; `None` for all.
+    /// UUIDs of the GPUs whose used memory must stabilize; `None` for all.
     pub(super) watched: Option<Vec<String>>,
-    /// How to run Python lines; `None` if no interpreter is available or needed.
+    /// The way to run Python lines; `None` if no interpreter is available or needed.
     pub(super) python: Option<PythonWorker>,
 }
 

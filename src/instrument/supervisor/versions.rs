@@ -58,7 +58,7 @@ fn ask_versions(
     found
 }
 
-/// What the process found. Each call has this many milliseconds.
+/// Returns the versions that the process found. Each call has this many milliseconds.
 fn answer(channel: &mut Channel, limit_ms: u64) -> Result<Versions, SupervisorError> {
     let mut call = "its start".to_string();
     loop {

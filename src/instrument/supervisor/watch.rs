@@ -1,8 +1,8 @@
-//! Answering the system calls of processes that have a filter: they wait until a thread of ours lets each call pass, or
-//! gives it an error. What it saw is recorded by step.
+//! Answers the system calls of processes that have a filter: they wait until a thread of ours lets each call pass, or
+//! gives it an error. The observed calls are recorded by step.
 //!
-//! The thread reads the memory of the waiting process and looks whether files are there. A file system that does not
-//! answer can hold it up, and with it the process, whose deadline passes; nobody waits for the thread for long.
+//! The thread reads the memory of the waiting process and checks if files exist. A file system that does not answer can
+//! block it, and with it the process, whose deadline passes. No other thread waits for it for long.
 
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -22,9 +22,9 @@ use cuda_pitfalls_core::refusal::{self, FilterAnswer, NamedFile, PathArgument, R
 
 /// The longest path that the kernel takes, in bytes, with its NUL.
 const LONGEST_PATH: usize = 4096;
-/// How many paths are recorded of one step: a program may name any number of them.
+/// Maximum number of paths that are recorded for one step: a program may use any number of them.
 const MOST_PATHS: usize = 2_000;
-/// How long a thread may take to end, in milliseconds. One that a file system holds up is left behind.
+/// Maximum time that a thread may take to end, in milliseconds. A thread that a file system blocks is left behind.
 const END_MS: u64 = 1_000;
 /// Memory is read page by page: the next page may not be there.
 const PAGE: usize = 4096;
@@ -37,14 +37,14 @@ pub(super) struct Watch {
     stop: Arc<OwnedFd>,
 }
 
-/// What the threads of a watch share.
+/// The data that the threads of a watch share.
 struct WatchedRules {
     rules: Mutex<Vec<Refusal>>,
     seen: Mutex<Vec<StepSystemCalls>>,
     /// Private folders of the run, and what a recording calls them.
     private: Vec<(PathBuf, &'static str)>,
     program: PathBuf,
-    /// Whether the memory of a process with a filter could be read, or the error.
+    /// The result of reading the memory of a process with a filter.
     is_readable: OnceLock<Result<(), std::io::Error>>,
 }
 
@@ -100,7 +100,8 @@ impl Watch {
         Ok(())
     }
 
-    /// What was seen, without steps that made no system call; and why what a step refuses was not refused, if so.
+    /// Returns the observed system calls, without steps that made none. Also returns the reason why the rules of a step
+    /// were not applied, if so.
     pub(super) fn finish(self) -> (Vec<StepSystemCalls>, Option<String>) {
         let shared = self.shared.clone();
         let is_filtered = !self.threads.is_empty() || lock(&shared.rules).is_empty();
@@ -361,7 +362,7 @@ fn socket_path(pid: u32, address: usize, length: usize) -> Option<PathBuf> {
     Some(PathBuf::from(String::from_utf8_lossy(path).into_owned()))
 }
 
-/// Whether a call opens a file to write to it.
+/// Returns `true` if a call opens a file to write to it.
 fn opens_for_writing(asked: &libc::seccomp_notif, call: Sysno) -> bool {
     let flags = match call.name() {
         "open" => asked.data.args[1],

@@ -1,5 +1,5 @@
 //! The actions of harness steps: threads, `environ`, waiting, and deliberate failures. Actions on processes, and
-//! actions by which a process inspects itself, are in their own modules.
+//! actions of a process on itself, are in their own modules.
 
 mod mps;
 mod own;

@@ -31,8 +31,8 @@ const FLAGS: libc::c_ulong = libc::SECCOMP_FILTER_FLAG_NEW_LISTENER
     | libc::SECCOMP_FILTER_FLAG_TSYNC
     | libc::SECCOMP_FILTER_FLAG_TSYNC_ESRCH;
 
-/// What is missing for a filter; `None` if the kernel can send system calls to another process. It looks at the flags
-/// before it looks for a program.
+/// Returns the missing requirement for a filter; `None` if the kernel can send system calls to another process. The
+/// kernel checks the flags before it looks for a program.
 pub(super) fn missing() -> Option<String> {
     let nothing = std::ptr::null::<libc::sock_fprog>();
     // SAFETY: no filter is installed: the kernel finds no program.

@@ -1,4 +1,4 @@
-//! How a process of the worker leaves or runs a fresh program: exit handlers, `exec`, fresh processes.
+//! The exit of a worker process, or its start of a fresh program: exit handlers, `exec`, fresh processes.
 //!
 //! Exit handlers are registered with the C library. A running handler reads commands from the parent, and makes the
 //! steps that have its name in `on`.
@@ -113,7 +113,7 @@ fn keep_at_exec(fd: RawFd) {
     unsafe { libc::fcntl(fd, libc::F_SETFD, 0) };
 }
 
-/// What `exec` needs for a fresh process of this program, prepared before any `fork`.
+/// The data that `exec` needs for a fresh process of this program, prepared before any `fork`.
 pub(super) struct Fresh {
     program: CString,
     arguments: Vec<CString>,
@@ -190,8 +190,8 @@ impl Fresh {
         }
     }
 
-    /// Starts another process as `vfork` and `execve` do: the child shares this process's memory until it execs. It
-    /// has a stack of its own, because Rust code cannot run on a shared stack as C's `vfork` does.
+    /// Starts another process as `vfork` and `execve` do: the child shares this process's memory until it execs. It has
+    /// a separate stack, because Rust code cannot run on a shared stack as C's `vfork` does.
     pub(super) fn vfork(&self) -> Result<i32, i64> {
         const STACK: usize = 64 << 10;
         extern "C" fn child(arguments_address: *mut c_void) -> c_int {

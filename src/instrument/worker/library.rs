@@ -11,7 +11,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use crate::mapped::{is_any_simulated, mapped_libraries};
 use cuda_pitfalls_calls::{CallLibrary, status::SIM_NOT_MODELLED};
 
-/// Why a function cannot be called.
+/// The reason why a function cannot be called.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum LookupError {
     #[error("{}", .0.name())]

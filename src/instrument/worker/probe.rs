@@ -71,7 +71,7 @@ fn current(symbols: &Symbols) -> (Option<i32>, Option<Status>) {
     }
 }
 
-/// The status of a function that was called with these arguments; `None` if it is not there.
+/// Returns the status of a function that was called with these arguments; `None` if the function is missing.
 fn call<const N: usize>(symbols: &Symbols, name: &str, arguments: [usize; N]) -> Option<i64> {
     // SAFETY: the callers pass the arguments that `cuda.h` declares for the function.
     let status = unsafe {

@@ -19,11 +19,11 @@ pub(super) struct Worker {
     /// Private copies of libcuda and libcudart, by name.
     pub(super) copies: Mutex<HashMap<String, libloading::Library>>,
     pub(super) threads: Mutex<HashMap<String, WorkerThread>>,
-    /// How this process leaves, if a step asked for it and was reported.
+    /// The way in which this process exits, if a step requested it and was reported.
     pub(super) leaving: Mutex<Option<Leaving>>,
 }
 
-/// What this process does after its step was reported to the parent.
+/// The action of this process after its step was reported to the parent.
 pub(super) enum Leaving {
     /// `exit` with this code.
     Exit(i32),

@@ -1,4 +1,4 @@
-//! Each rule for which an attempt does not count, and what it must not be triggered by.
+//! Each rule that invalidates an attempt, and the cases that must not trigger it.
 
 use super::{counting, pitfall};
 use crate::calibration::Calibration;

@@ -3,7 +3,7 @@
 use crate::mask::template::escape_brackets;
 use crate::random::Random;
 
-/// Whether the entries of a list are numbers or UUIDs.
+/// The form of the entries in a list: numbers or UUIDs.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Identifier {
     Ordinal,

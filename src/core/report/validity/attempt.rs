@@ -1,4 +1,4 @@
-//! What cannot be otherwise in the recording of an attempt, and between two of them.
+//! The invariants of the recording of an attempt, and of pairs of recordings.
 
 use std::collections::BTreeMap;
 
@@ -29,7 +29,7 @@ pub(super) struct MadeAttempt<'r> {
 
 type AttemptCheck = (&'static str, fn(&MadeAttempt<'_>) -> bool);
 
-/// What cannot be in an attempt.
+/// The checks of an attempt.
 const ATTEMPT: [AttemptCheck; 16] = [
     ("it was made before the run or after it", |made| {
         let recording = made.recording();
@@ -368,7 +368,7 @@ pub(super) fn check(report: &ReportView<'_>) -> Result<(), Contradiction> {
 }
 
 impl MadeAttempt<'_> {
-    /// What no two processes share: how long everything took, to the nanosecond.
+    /// Returns the durations of all events, to the nanosecond. No two processes share them.
     fn event_times(&self) -> Vec<u64> {
         let recording = self.recording();
         let mut times = vec![recording.wall_ns, recording.overhead_ns];
@@ -395,7 +395,8 @@ fn step_of(event: &Event) -> Option<usize> {
     }
 }
 
-/// What happens once in an attempt: the kind of event, its process if every process does it, and its step.
+/// Returns the key of an event that occurs once in an attempt: its kind, its process if every process has it, and its
+/// step.
 fn single_event(said: &ProcessEvent) -> Option<(&'static str, Option<&str>, Option<usize>)> {
     let process = said.process.as_deref();
     Some(match said.event {
@@ -408,7 +409,7 @@ fn single_event(said: &ProcessEvent) -> Option<(&'static str, Option<&str>, Opti
     })
 }
 
-/// Whether a probe says of GPUs that it does not see whether they are used.
+/// Returns `true` if a probe reports the use of GPUs that it does not see.
 fn contradicts_itself(
     Probe {
         status,
@@ -427,7 +428,8 @@ fn contradicts_itself(
         || has_failed && count > 0
 }
 
-/// Whether an event has a status with the name of another status. A newer version may know codes that this one does not.
+/// Returns `true` if an event has a status with the name of another status. A newer version may know codes that this
+/// one does not.
 fn has_other_name(event: &Event, plan: Option<&CasePlan>) -> bool {
     let (call, statuses) = match event {
         Event::End { step, status, .. } => {

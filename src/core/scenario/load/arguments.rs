@@ -25,7 +25,7 @@ pub(super) struct Bound {
 }
 
 impl Bound {
-    /// Whether the call that binds it has an effect.
+    /// Returns `true` if the call that binds it has an effect.
     pub(super) fn has(&self, effect: Effect) -> bool {
         calls::find(&self.call).is_some_and(|call| call.has(effect))
     }
@@ -311,7 +311,8 @@ impl Arguments<'_, '_> {
         Some(Scalar::Text(name.to_string()))
     }
 
-    /// What a filter refuses. The device file of a GPU is a template, which only the plan fills in.
+    /// Returns the file or system call that a filter denies. The device file of a GPU is a template, which only the
+    /// plan fills in.
     fn refused(&mut self, node: &Node) -> Option<Scalar> {
         let text = self.reader.text(node)?;
         if !text.starts_with("${")
@@ -358,7 +359,7 @@ pub(super) fn variable(reader: &mut Reader<'_>, node: &Node, in_python: bool) ->
     may_name(reader, name, &node.place, in_python).then(|| Scalar::Text(name.to_string()))
 }
 
-/// Whether a scenario may use this environment variable; reports it if not.
+/// Returns `true` if a scenario may use this environment variable; otherwise reports an error.
 pub(super) fn may_name(
     reader: &mut Reader<'_>,
     name: &str,

@@ -29,7 +29,7 @@ const MOST_LINE_BYTES: usize = 16 << 10;
 /// A library that a process can have a private copy of.
 struct Copied {
     library: CallLibrary,
-    /// What `dlopen` opens.
+    /// The argument of `dlopen`.
     file: &'static str,
     /// The type of the copy's name.
     handle: &'static str,
@@ -59,7 +59,7 @@ pub(super) struct Common<'c> {
 pub(super) struct Scope {
     pub(super) case: String,
     steps: Vec<Named>,
-    /// Whether every step could be read. If not, a missing label may be that of a step with an error.
+    /// `true` if every step could be read. If not, a missing label may belong to a step with an error.
     complete: bool,
 }
 
@@ -224,7 +224,7 @@ struct Steps<'r, 'a> {
     hazards: &'r [Hazard],
     in_python: bool,
     names: Names,
-    /// How many steps without a label make each call.
+    /// Number of steps without a label for each call.
     calls: BTreeMap<String, u32>,
     scope: Scope,
     steps: Vec<Step>,
@@ -359,7 +359,7 @@ impl Steps<'_, '_> {
         Some(name.to_string())
     }
 
-    /// Whether the value of a line may differ from attempt to attempt.
+    /// Returns `true` if the value of a line may differ from attempt to attempt.
     fn line_varies(&mut self, entries: &[TreeEntry]) -> bool {
         let Some(node) = get(entries, LINE_VARIES) else {
             return false;
@@ -490,7 +490,7 @@ impl Steps<'_, '_> {
         Some(call)
     }
 
-    /// The label of a step without one: its call, with a number from the second time on.
+    /// Returns the label of a step that does not set a label: its call, with a number from the second time on.
     fn numbered_label(&mut self, call: &str) -> String {
         let count = self.calls.entry(call.to_string()).or_insert(0);
         *count += 1;

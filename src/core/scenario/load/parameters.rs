@@ -35,7 +35,7 @@ struct ParameterValue<'a> {
 #[derive(Default)]
 pub(super) struct Parameters<'a> {
     list: Vec<Parameter<'a>>,
-    /// Whether they have errors, so that what they would be filled into is not known.
+    /// `true` if the parameters have errors, so that the result of filling them in is unknown.
     pub(super) are_wrong: bool,
 }
 
@@ -190,7 +190,7 @@ pub(super) fn check_scalar(reader: &mut Reader<'_>, scalar: &Scalar, place: &Ran
     }
 }
 
-/// Whether the plan, which knows the machine, fills in `${name}`.
+/// Returns `true` if the plan, which knows the machine, fills in `${name}`.
 fn is_planned(name: &str) -> bool {
     let (gpu, form) = name.split_once(':').unwrap_or((name, "short"));
     name == "gpus" || (is_gpu(gpu) && GPU_FORMS.contains(&form))

@@ -15,7 +15,7 @@ symbols! {
     fn cuMemsetD8_v2(address: u64, _value: u8, bytes: usize) =
         call_in(|process, _, current| process.fill(current.device, address, bytes as u64));
 
-    /// What is in memory is not modelled; only where it is, and how much of it.
+    /// The content of memory is not modeled; only its location and size.
     fn cuMemcpyHtoD_v2(to: u64, _from: *const c_void, bytes: usize) =
         call_in(|process, _, _| process.check_range(to, bytes as u64));
 

@@ -16,7 +16,7 @@ const TOO_OLD: u32 = 2;
 const PER_THREAD: u64 = 2;
 const ALL_FLAGS: u64 = 3;
 
-/// The CUDA version in which each form of each function appeared.
+/// The CUDA version that introduced each form of each function.
 const VERSIONS: &str = include_str!("versions.txt");
 
 symbols! {
@@ -34,8 +34,8 @@ symbols! {
         code(look_up(&name, version, flags).and_then(|answer| function.put(answer.map_err(|_| NOT_FOUND)?)));
 }
 
-/// Returns the function of this library that a name refers to in a program written for a version, or the reason why it
-/// has none.
+/// Returns the function of this library that a name refers to in a program written for a version, or the reason why the
+/// name is not found.
 fn look_up(name: &InText, version: i32, flags: u64) -> Outcome<Result<*mut c_void, u32>> {
     let newest = machine().map(|machine| machine.description.cuda_driver_version);
     if flags > ALL_FLAGS || newest.is_ok_and(|newest| version > newest) {

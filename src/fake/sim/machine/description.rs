@@ -4,7 +4,7 @@ use crate::machine::gpu::{Pci, SimulatedGpu, uuid_bytes};
 use std::collections::HashMap;
 use std::str::FromStr;
 
-/// What is the same for the whole machine, and its GPUs in PCI order, which is NVML's order.
+/// The properties of the entire machine, and its GPUs in PCI order, which is NVML's order.
 #[derive(Clone, Debug)]
 pub struct MachineConf {
     pub driver_version: String,

@@ -61,12 +61,12 @@ impl Pci {
 }
 
 impl SimulatedGpu {
-    /// What CUDA calls the total: NVML's total without the part the driver keeps.
+    /// Returns the total that CUDA reports: NVML's total without the part that the driver keeps.
     pub fn cuda_total_bytes(&self) -> u64 {
         self.total_bytes.saturating_sub(self.reserved_bytes)
     }
 
-    /// Whether one GPU can use the memory of another one.
+    /// Returns `true` if one GPU can use the memory of another one.
     pub fn is_peer_of(&self, other: &Self) -> bool {
         self.peer_group != 0 && self.peer_group == other.peer_group
     }

@@ -12,10 +12,10 @@ pub const MAX_GPUS: usize = 16;
 /// One process. Zeroed memory is a free slot.
 #[repr(C)]
 pub struct Slot {
-    /// Who holds the slot: pid in the upper half, then [`SETTLING`], then the start time. Zero is free.
+    /// The owner of the slot: pid in the upper half, then [`SETTLING`], then the start time. Zero is free.
     owner: AtomicU64,
-    /// When a reader first found the owner dead and not yet waited for, in milliseconds from some start; zero until
-    /// then.
+    /// The time at which a reader first found the owner dead and not yet waited for, in milliseconds from some start;
+    /// zero until then.
     died_ms: AtomicU64,
     used_bytes: [AtomicU64; MAX_GPUS],
     contexts: [AtomicU32; MAX_GPUS],
@@ -46,7 +46,7 @@ fn now_ms() -> u64 {
     (seconds * 1000.0) as u64 + 1
 }
 
-/// What one live process holds on one GPU.
+/// The memory and contexts of one live process on one GPU.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Holding {
     pub pid: u32,
@@ -91,7 +91,7 @@ impl MachineTable {
         self.slots[slot].contexts[gpu].store(contexts, Ordering::Release);
     }
 
-    /// What live processes hold on one GPU.
+    /// Returns the holdings of live processes on one GPU.
     pub fn holdings(&self, gpu: usize) -> Vec<Holding> {
         let mut found = Vec::new();
         for slot in &self.slots {
@@ -115,7 +115,7 @@ impl MachineTable {
             .max(used_bytes)
     }
 
-    /// Whether a process is there, or has ended only just now.
+    /// Returns `true` if a process is alive, or has just ended.
     fn holds(&self, number: u64) -> bool {
         match Identity::read(Identity::pid_of(number)) {
             Some((found, false)) => found.number() == number & !SETTLING,
@@ -141,7 +141,7 @@ impl MachineTable {
 }
 
 impl Slot {
-    /// Whether the owner, which has ended, did so only just now. The first reader to ask sets the clock.
+    /// Returns `true` if the owner has just ended. The first reader that checks it starts the clock.
     fn is_cleaning_up(&self) -> bool {
         let now = now_ms();
         let since = match self
@@ -170,7 +170,7 @@ impl Slot {
 pub mod sample {
     use super::MachineTable;
 
-    /// An empty table of its own, as a fresh `machine.state` would be.
+    /// Returns a separate, empty table, as a fresh `machine.state` would be.
     pub fn table() -> &'static MachineTable {
         // SAFETY: the table is made of atomics only, for which zeroed memory is valid.
         Box::leak(Box::new(unsafe { std::mem::zeroed() }))

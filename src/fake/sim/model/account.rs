@@ -1,4 +1,4 @@
-//! What this process holds on each GPU, kept here and published in its slot of the shared table.
+//! The holdings of this process on each GPU, kept here and published in its slot of the shared table.
 
 use crate::machine::SimulatedMachine;
 use crate::machine::identity::Identity;
@@ -58,7 +58,7 @@ impl Account {
         let _ = self.publish(gpu);
     }
 
-    /// What CUDA can still take on a GPU, counting every process.
+    /// Returns the memory that CUDA can still allocate on a GPU, considering every process.
     pub fn free_bytes(&self, gpu: usize) -> Outcome<u64> {
         let machine = self.machine()?;
         Ok(machine

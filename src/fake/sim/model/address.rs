@@ -1,8 +1,8 @@
-//! What an address is to CUDA.
+//! The meaning of an address to CUDA.
 
 use crate::model::host::HostKind;
 
-/// Where the memory at an address is.
+/// The location of the memory at an address.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Location {
     Device(usize),
@@ -19,7 +19,7 @@ pub struct DeviceMemory {
     pub kind: DeviceMemoryKind,
 }
 
-/// How a piece of device memory came to be.
+/// The origin of a piece of device memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DeviceMemoryKind {
     Plain {
@@ -34,7 +34,7 @@ pub enum DeviceMemoryKind {
 }
 
 impl DeviceMemory {
-    /// Whether an address lies in it.
+    /// Returns `true` if an address lies in it.
     pub fn contains(&self, address: u64) -> bool {
         (self.base..self.base + self.bytes).contains(&address)
     }

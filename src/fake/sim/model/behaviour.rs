@@ -69,7 +69,7 @@ pub const SET_FLAGS_MAKES_CONTEXT_FROM: i32 = 13000;
 /// which shares, and for 2 MiB, which does not; what happens between them is not known.
 pub const SMALL_REQUEST_BYTES: u64 = 1 << 20;
 
-/// What a runtime call does before its own work.
+/// The effect of a runtime call before its own work.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CallEffect {
     /// Nothing: no driver call at all.

@@ -21,7 +21,7 @@ pub struct Context {
     pub gpu: usize,
     pub primary: bool,
     pub alive: bool,
-    /// How often it was made.
+    /// Number of times that the context was created.
     pub generation: u32,
     pub limits: ContextLimits,
     /// `CUDA_LAUNCH_BLOCKING` was set when it was made (process/env-launch-blocking).
@@ -31,7 +31,7 @@ pub struct Context {
     /// Its streams, and the most there were: their memory stays.
     streams: u32,
     most_streams: u32,
-    /// What it took for modules that use the device heap, print or assert, and keeps.
+    /// Memory that was allocated for modules that use the device heap, print or assert, and that the context keeps.
     device_code_bytes: u64,
     modules_with_variables: u32,
 }
@@ -277,12 +277,12 @@ impl Contexts {
         })
     }
 
-    /// Whether an object's context still is of the generation that the object was made in.
+    /// Returns `true` if an object's context still is of the generation that the object was created in.
     pub fn is_live(&self, owner: ContextOwner) -> bool {
         self.owner(owner.context) == Some(owner)
     }
 
-    /// How many contexts exist now.
+    /// Returns the number of contexts that exist now.
     pub fn alive(&self) -> usize {
         self.0.values().filter(|context| context.alive).count()
     }

@@ -18,7 +18,7 @@ pub struct Device {
     /// Its default pool.
     pub pool: MemoryPool,
     pub blocks: Blocks,
-    /// Where the next stream-ordered allocation goes.
+    /// Address of the next stream-ordered allocation.
     pub pool_address: u64,
     variable_address: u64,
 }

@@ -40,7 +40,7 @@ impl DriverEnvironment {
         }
     }
 
-    /// Whether `CUDA_MODULE_LOADING` was `EAGER` (process/env-module-loading).
+    /// Returns `true` if `CUDA_MODULE_LOADING` was `EAGER` (process/env-module-loading).
     pub fn loads_eagerly(&self) -> Outcome<bool> {
         match self.loading.as_deref() {
             None | Some(b"LAZY" | b"DEFAULT" | b"") => Ok(false),

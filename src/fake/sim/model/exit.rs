@@ -18,7 +18,7 @@ pub fn register() {
     c::at_exit(handler);
 }
 
-/// Whether the handler has run.
+/// Returns `true` if the handler has run.
 pub fn has_run() -> bool {
     HAS_RUN.load(Ordering::Acquire)
 }

@@ -2,7 +2,7 @@
 //! (fault/other-gpu-of-the-process, fault/other-context-on-the-gpu). Other processes do not notice
 //! (fault/other-process-on-the-gpu).
 
-/// What went wrong, and whether the host knows.
+/// An error on the device, and whether the host knows it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Fault {
     pub code: u32,

@@ -2,7 +2,7 @@
 
 use crate::model::context::ContextOwner;
 
-/// What a host address is to CUDA.
+/// The meaning of a host address to CUDA.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum HostKind {
     Pinned,

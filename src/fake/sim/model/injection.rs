@@ -37,11 +37,12 @@ struct OncePerProcess {
 const NOT_DONE: u32 = 0;
 const DONE: u32 = u32::MAX;
 
-/// How long a waiting thread sleeps before it looks again.
+/// Time that a waiting thread sleeps before it checks again.
 const PAUSE: Duration = Duration::from_micros(200);
 
 thread_local! {
-    /// The process in which this thread is at it; 0 if it is not. A child that is forked meanwhile is another process.
+    /// The process in which this thread does the work; 0 if it does not. A child that is forked during the work is a
+    /// different process.
     static AT_IT_IN: Cell<u32> = const { Cell::new(0) };
 }
 

@@ -19,7 +19,7 @@ pub struct Launch<'a> {
     pub arguments: &'a [u64],
 }
 
-/// What was launched and not waited for.
+/// Work that was launched and not waited for.
 #[derive(Clone, Copy, Debug)]
 pub enum Busy {
     /// A kernel that runs until then.
@@ -29,7 +29,7 @@ pub enum Busy {
 }
 
 impl Shape {
-    /// Whether a launch may have it: at least one thread, and at most 1,024 in a block.
+    /// Returns `true` if a launch may have this size: at least one thread, and at most 1,024 in a block.
     pub fn is_valid(&self) -> bool {
         let sides = self.block.iter().map(|side| u64::from(*side));
         !self.grid.contains(&0) && (1..=1024).contains(&sides.product::<u64>())
@@ -37,7 +37,8 @@ impl Shape {
 }
 
 impl Busy {
-    /// Whether the work is done (process/env-launch-blocking); the host's own waits return at once all the same.
+    /// Returns success if the work is done (process/env-launch-blocking). The host's own waits return at once in any
+    /// case.
     pub fn is_idle(self) -> Outcome {
         match self {
             Self::Until(end) if Instant::now() < end => Err(NOT_READY),

@@ -11,7 +11,7 @@ use std::ffi::CString;
 
 /// The folder that stands for `/` of the simulated machine; the filter knows it (`cuda_pitfalls_core::refusal`).
 const ROOT: &str = "/cuda-pitfalls-sim";
-/// `EISNAM`: the filter's answer for a file in that folder that nobody refuses.
+/// `EISNAM`: the filter's answer for a file in that directory that no rule denies.
 const THERE: i32 = 120;
 
 const EPERM: i32 = 1;
@@ -35,8 +35,8 @@ const STAT: SystemCall = SystemCall(4);
 const FSTAT: SystemCall = SystemCall(5);
 const GET_MEMPOLICY: SystemCall = SystemCall(239);
 
-/// Calls without which `cuInit` returns 304, in addition to those that a context needs too: socket, bind, listen,
-/// uname, unlink, gettid.
+/// System calls that make `cuInit` return 304 if they are denied, in addition to those that a context needs too:
+/// socket, bind, listen, uname, unlink, gettid.
 const INIT_ALONE: [SystemCall; 6] = [
     SystemCall(41),
     SystemCall(49),
@@ -45,7 +45,7 @@ const INIT_ALONE: [SystemCall; 6] = [
     SystemCall(87),
     SystemCall(186),
 ];
-/// Calls without which `cuInit`, and later the first context, return 304.
+/// System calls that make `cuInit`, and later the first context, return 304 if they are denied.
 const INIT_AND_CONTEXT: [SystemCall; 4] = [EVENTFD2, FCNTL, PIPE2, POLL];
 
 /// The error of something that is denied; `None` if it is allowed.
@@ -61,7 +61,7 @@ impl SystemCall {
     }
 }
 
-/// Whether a filter answers for the simulated machine.
+/// Returns `true` if a filter answers for the simulated machine.
 fn is_watched() -> bool {
     // Where `open` itself is refused, its error is another one.
     open("") != ENOENT
@@ -83,7 +83,7 @@ fn fails(is_refused: bool, code: u32) -> Outcome {
     if is_refused { Err(code) } else { Ok(()) }
 }
 
-/// What `cuInit` needs, before it looks for GPUs.
+/// Checks the requirements of `cuInit`, before it looks for GPUs.
 pub fn check_init() -> Outcome {
     if !is_watched() {
         return Ok(());
@@ -105,7 +105,7 @@ pub fn check_init() -> Outcome {
     fails(file("/dev/nvidia-uvm").is_some(), UNKNOWN)
 }
 
-/// What the runtime needs to load the driver.
+/// Checks the requirements of the runtime for loading the driver.
 pub fn check_runtime() -> Outcome {
     fails(
         is_watched() && [OPENAT, FSTAT].iter().any(|call| call.refused().is_some()),
@@ -113,12 +113,12 @@ pub fn check_runtime() -> Outcome {
     )
 }
 
-/// Whether the device file of a GPU may be opened. CUDA and NVML count only such GPUs.
+/// Returns `true` if the device file of a GPU may be opened. CUDA and NVML count only such GPUs.
 pub fn may_open(gpu: usize) -> bool {
     !is_watched() || gpu_file(gpu).is_none()
 }
 
-/// What a context on a GPU needs.
+/// Checks the requirements of a context on a GPU.
 pub fn check_context(gpu: usize) -> Outcome {
     if !is_watched() {
         return Ok(());
@@ -142,7 +142,7 @@ pub fn check_context(gpu: usize) -> Outcome {
     fails(CLONE3.refused() == Some(EPERM), OPERATING_SYSTEM)
 }
 
-/// What managed memory needs.
+/// Checks the requirements of managed memory.
 pub fn check_managed_memory() -> Outcome {
     if !is_watched() {
         return Ok(());
@@ -165,7 +165,7 @@ pub mod nvml {
     const LIB_RM_VERSION_MISMATCH: u32 = 18;
     const UNKNOWN: u32 = 999;
 
-    /// What `nvmlInit` needs.
+    /// Checks the requirements of `nvmlInit`.
     pub fn check_init() -> Result<(), u32> {
         if !is_watched() {
             return Ok(());
@@ -191,7 +191,7 @@ pub mod nvml {
         }
     }
 
-    /// What the first handle of a GPU needs.
+    /// Checks the requirements of the first handle of a GPU.
     pub fn check_handle(gpu: usize) -> Result<(), u32> {
         let needed = || {
             gpu_file(gpu).is_some()

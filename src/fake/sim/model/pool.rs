@@ -25,7 +25,8 @@ impl MemoryPool {
         }
     }
 
-    /// How much more must be reserved before `bytes` can be handed out; `None` for a request beyond any memory.
+    /// Returns the memory that must still be reserved before `bytes` can be allocated; `None` for a request beyond any
+    /// memory.
     pub fn missing_bytes(&self, bytes: u64) -> Option<u64> {
         let wanted = self
             .used

@@ -9,7 +9,7 @@ pub struct Primary {
     pub retains: u32,
     pub active: bool,
     pub flags: u32,
-    /// The runtime holds one retain of its own, taken at its first use of the device.
+    /// `true` if the runtime holds its own retain, taken at its first use of the device.
     pub runtime_retained: bool,
 }
 
@@ -37,7 +37,7 @@ impl Primary {
         std::mem::take(&mut self.active)
     }
 
-    /// Whether the runtime must retain before it can use the context.
+    /// Returns `true` if the runtime must retain before it can use the context.
     pub fn runtime_must_retain(&self) -> bool {
         !self.runtime_retained || !self.active
     }

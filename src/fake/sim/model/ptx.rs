@@ -1,13 +1,13 @@
-//! What PTX text says about a module: its variables, its kernels, and what simple kernels do.
+//! Parses the PTX text of a module: its variables, its kernels, and the effects of simple kernels.
 //!
-//! Kernels are not run. One that goes straight through and stores constants is read to its end; of any other only its
-//! frame and its parameters are known.
+//! Kernels are not run. A kernel that goes straight through and stores constants is read to its end; for any other,
+//! only its frame and its parameters are known.
 
 use crate::model::behaviour::VARIABLES_BYTES;
 use crate::model::status::{ASSERT, ILLEGAL_ADDRESS, LAUNCH_FAILED};
 use std::collections::BTreeMap;
 
-/// What was read from the text of a module.
+/// The content of a module's text.
 #[derive(Debug, Default)]
 pub struct PtxImage {
     pub kernels: Vec<PtxEntry>,
@@ -34,7 +34,7 @@ pub struct PtxEntry {
     pub work: Work,
 }
 
-/// What a kernel does.
+/// The effect of a kernel.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Work {
     /// The kernel ends without an error.
@@ -65,7 +65,7 @@ impl PtxImage {
         })
     }
 
-    /// What its variables take that do not fit into the block that modules share.
+    /// Returns the memory of its variables that do not fit into the block that modules share.
     pub fn large_variables_bytes(&self) -> u64 {
         let large = self
             .variables
@@ -76,7 +76,7 @@ impl PtxImage {
             .sum()
     }
 
-    /// Whether any variable lies in that block.
+    /// Returns `true` if any variable lies in that block.
     pub fn has_small_variables(&self) -> bool {
         self.variables
             .iter()
@@ -120,7 +120,7 @@ fn width(word: &str) -> Option<u64> {
     bits?.parse::<u64>().ok().map(|bits| bits / 8)
 }
 
-/// What follows `.entry`.
+/// Parses the text after `.entry`.
 fn entry(rest: &str) -> PtxEntry {
     let name: String = rest
         .trim_start()
@@ -169,7 +169,7 @@ fn end_of_block(body: &str) -> usize {
     body.len()
 }
 
-/// What a register is known to hold.
+/// The known value of a register.
 #[derive(Clone, Copy)]
 enum RegisterValue {
     Number,
@@ -266,7 +266,7 @@ fn is_name(c: char) -> bool {
     c.is_ascii_alphanumeric() || matches!(c, '_' | '$')
 }
 
-/// Whether a word is in the text, and not as a part of a longer name.
+/// Returns `true` if a word is in the text, and not as a part of a longer name.
 fn has_word(text: &str, word: &str) -> bool {
     text.match_indices(word).any(|(at, _)| {
         let before = text[..at].chars().next_back();

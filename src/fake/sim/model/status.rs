@@ -43,7 +43,7 @@ pub fn code(outcome: Outcome) -> u32 {
     }
 }
 
-/// What a call answers where there is no simulated machine.
+/// Returns the result of a call without a simulated machine.
 pub fn no_machine(why: NoMachine) -> u32 {
     match why {
         NoMachine::Missing => FILE_NOT_FOUND,

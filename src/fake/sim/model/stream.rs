@@ -7,7 +7,7 @@ use std::time::Instant;
 /// `cudaStreamPerThread`, the last of the default streams. Those mean the current context, whichever that is.
 pub const PER_THREAD_STREAM: u64 = 2;
 
-/// Whether a stream is one that was created.
+/// Returns `true` if a stream was created explicitly.
 pub fn is_explicit(stream: u64) -> bool {
     stream > PER_THREAD_STREAM
 }

@@ -1,4 +1,4 @@
-//! What CUDA keeps per thread: the stack of current contexts, the runtime's device and its last error.
+//! CUDA's state per thread: the stack of current contexts, the runtime's device and its last error.
 
 use std::cell::Cell;
 

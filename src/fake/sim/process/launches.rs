@@ -12,7 +12,7 @@ use crate::process::SimulatedProcess;
 use std::time::{Duration, Instant};
 
 impl SimulatedProcess {
-    /// How many arguments a function or a kernel takes.
+    /// Returns the number of arguments of a function or a kernel.
     pub fn parameters(&self, function: u64) -> Outcome<usize> {
         let (image, name) = match (self.functions.get(&function), self.kernels.get(&function)) {
             (Some(found), _) => (

@@ -44,7 +44,7 @@ impl SimulatedProcess {
         Ok(())
     }
 
-    /// Whether a size is made of whole units.
+    /// Returns `true` if a size is a multiple of the unit.
     fn is_whole(&self, bytes: u64) -> Outcome<bool> {
         Ok(bytes != 0 && bytes.is_multiple_of(self.machine()?.description.alloc_granularity_bytes))
     }

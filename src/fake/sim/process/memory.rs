@@ -165,7 +165,7 @@ impl SimulatedProcess {
         ))
     }
 
-    /// Where the memory at an address is.
+    /// Returns the location of the memory at an address.
     pub fn location_of(&self, address: u64) -> Location {
         match (self.host_at(address), self.device_memory(address)) {
             (Some(memory), _) => Location::Host(memory.kind, memory.owner.device),

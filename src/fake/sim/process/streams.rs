@@ -36,7 +36,7 @@ impl SimulatedProcess {
         self.unharmed().map(|()| owner)
     }
 
-    /// Whether a stream's context is gone, even if it has been made again since.
+    /// Returns `true` if a stream's context is gone, even if it has been created again since.
     pub fn is_lost_stream(&self, stream: u64) -> bool {
         self.streams
             .get(&stream)

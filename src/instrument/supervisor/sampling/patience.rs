@@ -48,7 +48,8 @@ impl SamplerClient {
         }
     }
 
-    /// Whether the sampler has answered every query. A sampler that is silent for as long as a hang is restarted.
+    /// Returns `true` if the sampler has answered every query. A sampler that is silent for as long as a hang is
+    /// restarted.
     fn is_free(&mut self, milliseconds: u64) -> Result<bool, SupervisorError> {
         let Some(since_ns) = self.unanswered_ns else {
             return Ok(true);

@@ -1,5 +1,5 @@
-//! An MPS daemon with folders of its own, for this process and what it starts. It ends with the attempt: the harness
-//! adopts it and kills it, if no step has ended it before.
+//! An MPS daemon with separate directories, for this process and the processes that it starts. It ends with the
+//! attempt: the harness adopts it and kills it, if no step has ended it before.
 
 use std::fs;
 use std::io::Write;
@@ -22,7 +22,7 @@ use cuda_pitfalls_core::scenario::environment::MASK;
 const PROGRAM: &str = "nvidia-cuda-mps-control";
 /// Directories that may have it, in addition to those of PATH.
 const PLACES: [&str; 3] = ["/usr/bin", "/usr/local/nvidia/bin", "/opt/nvidia/bin"];
-/// The folder in which clients look for the daemon, and that of its logs.
+/// The directory in which clients look for the daemon, and the directory of its logs.
 const PIPES: &str = "CUDA_MPS_PIPE_DIRECTORY";
 const LOGS: &str = "CUDA_MPS_LOG_DIRECTORY";
 /// The mask of a daemon that was started without a mask.
@@ -31,10 +31,10 @@ const NO_MASK: &str = "none";
 const PID: &str = "nvidia-cuda-mps-control.pid";
 /// The longest path of a socket, in bytes.
 const LONGEST: usize = 107;
-/// How long the daemon may take to start or to end.
+/// Maximum time that the daemon may take to start or to end.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What is missing for these calls; `None` if nothing is. The simulated machine has no daemon.
+/// Returns the missing requirement for these calls; `None` if none is missing. The simulated machine has no daemon.
 pub(in crate::worker) fn missing_for_mps(calls: &[String]) -> Option<String> {
     let is_mps = calls
         .iter()

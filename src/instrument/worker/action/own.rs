@@ -1,5 +1,5 @@
-//! What a process does to itself and learns about itself: memory that it writes, libraries that it opens, files that it
-//! holds, its output.
+//! Actions of a process on itself and queries about itself: memory that it writes, libraries that it opens, files that
+//! it holds, its output.
 
 use std::collections::BTreeSet;
 use std::io::{Read, Seek};

@@ -1,4 +1,4 @@
-//! What an action is given, and what it returns.
+//! The inputs of an action, and its results.
 
 use std::collections::BTreeMap;
 

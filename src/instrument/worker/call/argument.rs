@@ -9,7 +9,7 @@ use crate::worker::state::{Worker, lock};
 use cuda_pitfalls_core::catalogue;
 use cuda_pitfalls_core::scenario::{Scalar, Step};
 
-/// Why a call cannot be made with the author's values.
+/// The reason why a call cannot be made with the author's values.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum CallArgumentError {
     #[error("{0} is missing")]
