@@ -192,8 +192,8 @@ fn symptom_blocks(symptom: &KnownEntry, explanation: &Explanation<'_>) -> Vec<Bl
     blocks
 }
 
-/// Returns a sentence about each entry that the query names or contains. Messages and questions get no sentence: the reader
-/// has just read the message, and the answer to the question is below.
+/// Returns a sentence about each entry that the query names or contains. Messages and questions get no sentence: the
+/// reader has just read the message, and the answer to the question is below.
 fn known_sentences(explanation: &Explanation<'_>) -> Vec<Block> {
     let mut blocks = Vec::new();
     for (name, meant) in &explanation.query.misspelt {

@@ -143,7 +143,7 @@ fn rule_links(rules: &[String]) -> String {
     links.join(", ")
 }
 
-/// What to write in each framework, and where that was run.
+/// Returns the table of workarounds: the code to write in each framework, and where it was run.
 fn workarounds_table(
     rule: &DiagnosisRule,
     traces: &[TracedRun],
@@ -171,7 +171,7 @@ fn workarounds_table(
     table.to_text()
 }
 
-/// Where a workaround was run, according to committed reports and traces; empty if it was not.
+/// Returns the committed reports and traces where a workaround was run; empty if it was not.
 fn runs(
     rule: &DiagnosisRule,
     framework: &str,

@@ -38,13 +38,13 @@ pub fn root() -> &'static Path {
 pub struct MadeDocuments {
     /// The texts, by their paths.
     pub documents: Documents,
-    /// The scenarios that come with the program.
+    /// The built-in scenarios.
     pub scenarios: Vec<Scenario>,
-    /// What the reports say about today's scenarios.
+    /// Results of the reports for today's scenarios.
     pub measured: Vec<Measurement>,
-    /// How `explain` fares on what people write, each text held out of those that it is looked up among.
+    /// Results of `explain` on texts that people write, each looked up in an index without it.
     pub fared: Fared,
-    /// How it fares on the texts that were put away.
+    /// Its results on the texts that were put away.
     pub locked: Fared,
 }
 
@@ -209,7 +209,7 @@ fn scenario_pages(
     pages
 }
 
-/// What is kept of each question beside its file.
+/// Returns the stored documents of each question, in addition to its file.
 fn question_facts(
     scenarios: &[Scenario],
     questions: &[KnownScenario],
@@ -255,10 +255,10 @@ fn committed_surveys() -> Result<Vec<(SurveyKind, Vec<NamedSurvey>)>, TaskError>
     Ok(surveys)
 }
 
-/// What lines of Python do in one release after another, by the committed documents of environments.
+/// Returns the results of Python lines in one release after another, by the committed documents of environments.
 ///
 /// # Errors
-/// A committed document cannot be read.
+/// Returns an error if a committed document cannot be read.
 fn release_matrix() -> Result<Matrix, TaskError> {
     let mut documents = Vec::new();
     for listed in listed::listed() {

@@ -12,7 +12,7 @@ use cuda_pitfalls_calls::{CallLibrary, status};
 /// The page of errors, below the root of the repository.
 pub const PAGE: &str = "docs/errors.md";
 
-/// Where the page has what is known of an error, a message or a symptom, below the root of the repository.
+/// Returns the link to the advice on an error, a message or a symptom, relative to the root of the repository.
 pub fn advice_link(advice: &Advice) -> String {
     format!("{PAGE}#{}", advice.id.replace('/', "-"))
 }
@@ -98,7 +98,7 @@ fn advice_names(advice: &Advice) -> (String, Vec<String>) {
     (titles.join("; "), others)
 }
 
-/// Where a cause was measured, or where it was read.
+/// Returns where a cause was measured, or its source.
 fn grounds(cause: &ErrorCause) -> String {
     if let Some(scenario) = &cause.scenario {
         return format!("[measured](pitfalls/{scenario}.md)");

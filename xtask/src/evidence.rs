@@ -93,8 +93,8 @@ fn files(reports: &Path, below: &str) -> Result<Vec<Listed>, TaskError> {
     Ok(found)
 }
 
-/// Whether a file of this name is packed if it is large. Those of environments are not: a run that resumes them writes
-/// them anew.
+/// Returns `true` if a file of this name is packed if it is large. Those of environments are not: a run that resumes
+/// them rewrites them.
 fn is_packable(name: &str) -> bool {
     let file = name.rsplit('/').next().unwrap_or_default();
     (name.ends_with(".json") || name.ends_with(".ndjson")) && !is_file_name(file)
@@ -121,7 +121,8 @@ fn pack(path: &Path) -> Result<(), TaskError> {
     }
 }
 
-/// Whether a document says that no real driver answered; false for anything but a report, survey or trace.
+/// Returns `true` if a document states that no real driver answered; `false` for anything but a report, survey or
+/// trace.
 fn is_simulated(path: &Path) -> Result<bool, TaskError> {
     if is_trace(path) {
         return Ok(Trace::open(path)?.start.provenance == Provenance::Simulated);

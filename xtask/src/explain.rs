@@ -1,4 +1,4 @@
-//! How often `explain` finds the right answer to what people write, and the page about it.
+//! Measures how often `explain` finds the right answer to texts that people write, and writes the page about it.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -19,7 +19,7 @@ use crate::tables::replace_part;
 /// The page about look-up, below the root of the repository.
 pub const PAGE: &str = "docs/explain.md";
 
-/// What people write: texts that `explain` answers, and texts that are none of its business.
+/// Texts that people write: those that `explain` answers, and those about something else.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Phrasings {
@@ -31,18 +31,18 @@ pub struct Phrasings {
     pub negative: Vec<Negative>,
 }
 
-/// What somebody wrote, and what answers it.
+/// A text that a user wrote, and its right answers.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Phrase {
-    /// As it was written.
+    /// The original text.
     pub words: String,
     /// The thread.
     pub source: String,
     /// Each right answer: the full name of a scenario, `error/CODE`, the id of a message, `symptom/ID`, which any of
-    /// the symptom's scenarios answers, or `missing: ` with what nothing says yet.
+    /// the symptom's scenarios answers, or `missing: ` with an answer that does not exist yet.
     pub answers: Vec<String>,
-    /// Which kind of text it is.
+    /// Kind of text.
     #[serde(default)]
     pub kind: PhraseKind,
 }
@@ -51,7 +51,7 @@ pub struct Phrase {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PhraseKind {
-    /// What somebody sees, in their own words.
+    /// A symptom, in the user's own words.
     #[default]
     Symptom,
     /// A message or a traceback.
@@ -64,11 +64,11 @@ pub enum PhraseKind {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Negative {
-    /// As it was written.
+    /// The original text.
     pub words: String,
     /// Where.
     pub source: String,
-    /// Which kind of text it is, in a word.
+    /// Kind of text, in a word.
     #[serde(default)]
     pub kind: String,
 }
@@ -123,7 +123,7 @@ impl Phrasings {
     }
 }
 
-/// The texts are measured in so many parts, each by the texts of the others.
+/// Number of parts for the measurement: the texts of each part are looked up in those of the others.
 const PARTS: usize = 5;
 
 /// The part of a thread. A text of no thread is assigned by its words.
@@ -152,16 +152,16 @@ impl PartText {
     }
 }
 
-/// How one phrase fared.
+/// Result for one phrase.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ranked {
-    /// What was asked.
+    /// The phrase.
     pub phrase: Phrase,
-    /// At which place the first right answer came, from 1 on; none if it is not among those that are told.
+    /// Rank of the first right answer, from 1 on; `None` if no right answer is shown.
     pub rank: Option<usize>,
-    /// What came first; empty if nothing was answered.
+    /// The first answer; empty if nothing was answered.
     pub first: String,
-    /// How sure the answer was.
+    /// Certainty of the answer.
     pub certainty: Certainty,
 }
 
@@ -176,12 +176,12 @@ pub struct RankCounts {
     pub three: usize,
     /// A wrong one came first and was claimed to be right.
     pub claimed: usize,
-    /// Nothing was answered.
+    /// Number without an answer.
     pub nothing: usize,
 }
 
 impl RankCounts {
-    /// Of phrases that were ranked.
+    /// Counts the phrases that were ranked.
     pub fn from_ranked<'a>(ranked: impl Iterator<Item = &'a Ranked>) -> RankCounts {
         ranked.fold(RankCounts::default(), |counts, ranked| {
             let is_claimed = ranked.certainty.is_claimed() && ranked.rank != Some(1);
@@ -195,7 +195,7 @@ impl RankCounts {
         })
     }
 
-    /// Of texts about something else: none of them has a right answer.
+    /// Counts texts about something else, which have no right answer.
     pub fn from_others(answers: impl Iterator<Item = Certainty>) -> RankCounts {
         answers.fold(RankCounts::default(), |counts, certainty| RankCounts {
             all: counts.all + 1,
@@ -249,13 +249,13 @@ fn first_cause(id: &str) -> Option<&'static str> {
     advice_about(id)?.causes.first()?.scenario.as_deref()
 }
 
-/// How a text about something else was answered.
+/// Answer to a text about something else.
 pub struct Answered {
     /// The text.
     pub negative: Negative,
-    /// How sure the answer was.
+    /// Certainty of the answer.
     pub certainty: Certainty,
-    /// What came first, if anything did.
+    /// The first answer, if there was one.
     pub first: Option<String>,
 }
 
@@ -269,7 +269,7 @@ fn answered(negative: &Negative, explainer: &Explainer<'_>) -> Answered {
     }
 }
 
-/// How `explain` fares on what people write.
+/// Results of `explain` on texts that people write.
 pub struct Fared {
     /// Each text that it answers.
     pub ranked: Vec<Ranked>,
@@ -294,10 +294,10 @@ impl Fared {
         }
     }
 
-    /// Looks every text up among the program's own texts and those of the other parts. Each part has a thread of its own.
+    /// Looks every text up among the program's own texts and those of the other parts. Each part has its own thread.
     ///
     /// # Errors
-    /// The index of a part cannot be read.
+    /// Returns an error if the index of a part cannot be read.
     pub fn by_parts(sources: &PartSources<'_>) -> Result<Fared, TaskError> {
         let mut fared = Fared {
             ranked: Vec::new(),
@@ -317,9 +317,9 @@ impl Fared {
     }
 }
 
-/// What the parts are measured by.
+/// Inputs of the measurement by parts.
 pub struct PartSources<'s> {
-    /// What people write.
+    /// Texts that people write.
     pub phrasings: &'s Phrasings,
     /// The same as `explain` looks it up.
     pub labeled: &'s [PartText],
@@ -342,10 +342,10 @@ impl PartSources<'_> {
     }
 }
 
-/// docs/explain.md with the figures of the texts that nobody had tuned by.
+/// Returns docs/explain.md with the figures of the texts that were never used for tuning.
 ///
 /// # Errors
-/// The page has no part for them.
+/// Returns an error if the page has no section for them.
 pub fn page(text: &str, locked: &Fared) -> Result<String, TaskError> {
     let Fared { ranked, answered } = locked;
     let mut found = MarkdownTable::new([

@@ -30,7 +30,7 @@ use self::measured::{CallFacts, MeasuredFacts, line_sentence, variable_sentence}
 use crate::explain::Phrasings;
 use crate::{diagnoses, errors, page};
 
-/// What the store is made of.
+/// Sources of the store.
 pub struct KnownSources<'s> {
     /// The questions.
     pub scenarios: &'s [Scenario],
@@ -40,16 +40,16 @@ pub struct KnownSources<'s> {
     pub reports: &'s [(String, Report)],
     /// The committed surveys by their kind.
     pub surveys: &'s [(SurveyKind, Vec<NamedSurvey>)],
-    /// What each line does in one release after another.
+    /// Results of each line in one release after another.
     pub releases: &'s [LineReleases],
     /// The lines of the survey.
     pub lines: &'s [PythonLine],
-    /// What people wrote in threads.
+    /// Texts that users wrote in threads.
     pub phrasings: &'s Phrasings,
 }
 
 impl KnownSources<'_> {
-    /// What has a name, and the questions with what they are about.
+    /// Returns the entries with a name, and the questions with their subjects.
     pub fn known(&self) -> (KnownNames, Vec<KnownScenario>) {
         let surveys = self.surveys.iter().flat_map(|(_, surveys)| surveys);
         let measured = MeasuredFacts::new(surveys.map(|named| &named.survey).collect());
@@ -107,7 +107,7 @@ impl KnownSources<'_> {
         }
     }
 
-    /// The machine of a report, in words.
+    /// Returns the machine of a report, as text.
     fn machine(&self, evidence: &str) -> Option<String> {
         let folder = evidence.strip_prefix("reports/")?;
         let (_, report) = self.reports.iter().find(|(name, _)| name == folder)?;
@@ -174,7 +174,7 @@ impl KnownSources<'_> {
         symptoms.any(|id| id == symptom)
     }
 
-    /// Every line that was asked on a GPU or in a release.
+    /// Returns every line that was run on a GPU or in a release.
     fn lines(&self, measured: &[(PythonRow, String)]) -> Vec<KnownEntry> {
         let mut ids: Vec<&String> = measured.iter().map(|(row, _)| &row.id).collect();
         ids.extend(self.releases.iter().map(|facts| &facts.line));
@@ -277,7 +277,8 @@ impl KnownSources<'_> {
     }
 }
 
-/// The last part of the name of a line's function, if it is a name of its own and no other function ends with it.
+/// Returns the last part of the name of a line's function, if it can stand for the name and no other function ends with
+/// it.
 fn last_part_alone<'i>(id: &'i str, all: &[&String]) -> Option<&'i str> {
     let function = function(id);
     let (_, last) = function.rsplit_once('.')?;
@@ -352,7 +353,7 @@ fn trap_texts(scenario: &Scenario) -> (String, String) {
     (steps.join("\n"), statuses.join("\n"))
 }
 
-/// Whether a text has a name, and not only as a part of a longer one.
+/// Returns `true` if a text contains a name, and not only as a part of a longer one.
 fn has_name(text: &str, name: &str) -> bool {
     let is_of_name = |letter: char| letter.is_alphanumeric() || letter == '_';
     text.match_indices(name).any(|(index, _)| {
@@ -367,7 +368,7 @@ fn is_essential(scenario: &Scenario) -> bool {
         .any(|instance| instance.name.split('[').next() == Some(&scenario.name))
 }
 
-/// An entry of which nothing but its id and its own name is known.
+/// Returns an entry with only its id and its own name.
 fn entry(kind: KnownKind, folder: &str, own: &str) -> KnownEntry {
     KnownEntry {
         id: format!("{folder}/{own}"),
@@ -442,7 +443,7 @@ fn error_entries() -> Vec<KnownEntry> {
     entries
 }
 
-/// Messages that are no status, and numbers of the kernel's log.
+/// Returns the messages that are not a status, and the numbers of the kernel's log.
 fn message_entries() -> Vec<KnownEntry> {
     let mut entries = Vec::new();
     for advice in explain::all_advice() {
@@ -499,7 +500,7 @@ fn status_entries() -> Vec<KnownEntry> {
     entries
 }
 
-/// What one context takes on each model, by sound calibrations on real GPUs.
+/// Returns the cost of one context on each model, by sound calibrations on real GPUs.
 fn context_costs(reports: &[(String, Report)]) -> Vec<ContextCost> {
     let mut found: BTreeMap<(String, String), Vec<u64>> = BTreeMap::new();
     for (_, report) in reports {

@@ -16,5 +16,5 @@ pub mod steps;
 mod table;
 pub mod tables;
 
-/// Why a task failed, such as a scenario that is not valid, or a file that cannot be read or written.
+/// Reason why a task failed, such as a scenario that is not valid, or a file that cannot be read or written.
 pub type TaskError = Box<dyn std::error::Error>;

@@ -45,7 +45,7 @@ pub fn path(scenario: &Scenario) -> String {
     format!("{FOLDER}/{}.md", scenario.name)
 }
 
-/// Whether the pitfall exists, according to the expectations of the file.
+/// Existence of the pitfall, according to the expectations of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Pitfall {
     /// On some machine at least.

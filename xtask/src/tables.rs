@@ -1,4 +1,4 @@
-//! What is made of the tables of frameworks and variables: the plugin's data, and the names in scenarios/README.md.
+//! The parts made from the tables of frameworks and variables: the plugin's data, and the names in scenarios/README.md.
 
 use cuda_pitfalls::scenario::environment::{framework_prefixes, in_scenarios, launcher_variables};
 use cuda_pitfalls::scenario::framework::frameworks;
@@ -44,10 +44,10 @@ fn listed(names: impl Iterator<Item = &'static str>) -> String {
         .join(", ")
 }
 
-/// A page in which the part between two comments is made anew.
+/// Returns a page with the part between two comments replaced.
 ///
 /// # Errors
-/// A comment is missing.
+/// Returns an error if a comment is missing.
 pub(crate) fn replace_part(text: &str, name: &str, made: &str) -> Result<String, TaskError> {
     let (from, to) = (format!("<!-- made: {name} -->\n"), "\n<!-- end -->");
     let missing = || {

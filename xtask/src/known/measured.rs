@@ -1,4 +1,4 @@
-//! What the committed surveys say of calls, lines, variables, masks and needs: each with a sentence.
+//! The results of the committed surveys for calls, lines, variables, masks and needs: each with a sentence.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,43 +18,43 @@ use cuda_pitfalls::verdict::Reason;
 
 use super::entry;
 
-/// What surveys say.
+/// Results of surveys.
 #[derive(Default)]
 pub(super) struct MeasuredFacts {
-    /// What each call does as the first call of a process, by name.
+    /// Effects of each call as the first call of a process, by name.
     pub(super) calls: Vec<CallFacts>,
-    /// What each Python line does in a fresh interpreter, in the order of the survey, and the machine in words.
+    /// Effects of each Python line in a fresh interpreter, in the order of the survey, and the machine as text.
     pub(super) lines: Vec<(PythonRow, String)>,
-    /// When each environment variable is read, and the machine in words.
+    /// Time at which each environment variable is read, and the machine as text.
     pub(super) variables: Vec<(EnvRow, String)>,
-    /// What each listed mask makes visible.
+    /// The GPUs that each listed mask makes visible.
     pub(super) masks: Vec<KnownEntry>,
-    /// What each refused file or system call causes, from the first call on.
+    /// Effects of each denied file or system call, from the first call on.
     pub(super) needs: Vec<NeedFacts>,
 }
 
-/// What one call does as the first call of a process.
+/// Effects of one call as the first call of a process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct CallFacts {
-    /// The C symbol; if the call is asked in several ways, followed by a dash and a word for the way.
+    /// The C symbol; if the survey has several variants of the call, followed by a dash and a word for the variant.
     pub(super) call: String,
     /// The library of the call.
     pub(super) library: String,
-    /// The machine on which it was measured, in words.
+    /// The machine that it was measured on, as text.
     pub(super) on: String,
-    /// Groups of versions with equal behaviour, oldest first; a single group if only one version of the library was
-    /// asked.
+    /// Groups of versions with equal behavior, oldest first; a single group if only one version of the library was
+    /// measured.
     runs: Vec<CallRun>,
 }
 
-/// What a call does with some versions of libcudart.
+/// Effects of a call with some versions of libcudart.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct CallRun {
     /// The versions of libcudart, such as `11.7 to 13.5`. Empty for other libraries.
     pub(super) versions: String,
-    /// Whether it reads the mask; absent if an earlier call had read it.
+    /// `true` if it reads the mask; absent if an earlier call had read it.
     pub(super) reads_mask: Option<bool>,
-    /// Whether it makes a context.
+    /// `true` if it creates a context.
     pub(super) makes_context: Option<bool>,
     /// By how much NVML's `used` grew on each GPU, with the newest of these versions.
     pub(super) used_bytes: Option<Vec<i64>>,
@@ -93,7 +93,7 @@ impl MeasuredFacts {
         measured
     }
 
-    /// Adds a row about a line. Of several rows about one line, the last measured one counts.
+    /// Adds a row about a line. If a line has several rows, the last measured one counts.
     fn add_line(&mut self, row: PythonRow, machine: &Machine) {
         if row.framework == INSTRUMENT || row.standing.unmeasured.is_some() {
             return;
@@ -139,7 +139,7 @@ impl MeasuredFacts {
         }
     }
 
-    /// Adds a mask that somebody may type: not one with blanks, and not one with a UUID of these GPUs.
+    /// Adds a mask that a user may type: not one with spaces, and not one with a UUID of these GPUs.
     fn add_mask(&mut self, row: &MaskRow, machine: &Machine) {
         let (Some(mask), Some(status)) = (&row.mask, &row.status) else {
             return;
@@ -197,7 +197,7 @@ fn replace_or_push<T>(all: &mut Vec<T>, facts: T, name: impl Fn(&T) -> &String) 
     }
 }
 
-/// What each call does, by name. Rows are in the order in which they were measured.
+/// Returns the effects of each call, by name. Rows are in the order of measurement.
 fn call_facts(rows: &[(CallRow, String)]) -> Vec<CallFacts> {
     let standing = latest_rows(rows.iter().map(|(row, _)| row));
     let all: BTreeSet<Version> = standing
@@ -241,8 +241,8 @@ fn call_facts(rows: &[(CallRow, String)]) -> Vec<CallFacts> {
     facts.filter(|facts| !facts.runs.is_empty()).collect()
 }
 
-/// Groups of consecutive versions with equal behaviour. A version that does not export the call ends a group, and one
-/// that could not be measured for another reason says nothing.
+/// Returns groups of consecutive versions with equal behavior. A version that does not export the call ends a group;
+/// one that could not be measured for another reason is skipped.
 fn runs(versions: &BTreeMap<Version, &CallRow>, all: &[Version]) -> Vec<CallRun> {
     let said = versions.iter().filter_map(|(version, row)| {
         let behaviour = match row
@@ -380,7 +380,7 @@ pub(super) fn variable_sentence((row, on): &(EnvRow, String)) -> String {
     }
 }
 
-/// What fails without each file and system call.
+/// Returns the failures without each file and system call.
 pub(super) fn need_entries(needs: &[NeedFacts]) -> Vec<KnownEntry> {
     let mut entries: Vec<KnownEntry> = Vec::new();
     for need in needs {

@@ -55,7 +55,7 @@ fn has(scenario: &Scenario, symptom: &symptom::Symptom) -> bool {
     scenario.symptoms.contains(&symptom.id)
 }
 
-/// Writes the scenarios of a symptom: first the causes, then those that look like a cause and are none.
+/// Writes the scenarios of a symptom: first the causes, then those that only look like a cause.
 fn by_symptom(out: &mut String, symptom: &symptom::Symptom, scenarios: &[Scenario]) {
     let _ = writeln!(
         out,

@@ -1,4 +1,4 @@
-//! What committed reports show about today's scenarios.
+//! Results of committed reports for today's scenarios.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -23,22 +23,22 @@ const USUAL_LIBCUDART: &str = "13.0";
 /// The number of GPUs of such tables: the smallest with a used and an unused GPU.
 const USUAL_GPUS: usize = 2;
 
-/// One instance of a scenario in one report, judged by today's file.
+/// An instance of a scenario in one report, judged by today's file.
 #[derive(Clone, Debug)]
 pub struct Measurement {
     /// The folder of the report, below `reports/`.
     pub report: String,
-    /// When its run was started, RFC 3339 in UTC.
+    /// Start time of its run, RFC 3339 in UTC.
     pub started_at: String,
     /// The machine of the report.
     pub machine: Machine,
-    /// Whether no other process was on its GPUs.
+    /// `true` if no other process was on its GPUs.
     pub alone: bool,
-    /// Whether its run was interrupted.
+    /// `true` if its run was interrupted.
     pub interrupted: bool,
-    /// The verdict that the report stores, on the question as it was asked then.
+    /// The verdict that the report stores, on the question as it was then.
     pub then: Verdict,
-    /// What differs from today's question, in words: another effect, other cases.
+    /// Difference from today's question, as text: a different effect, other cases.
     pub changed: Option<&'static str>,
     /// The results, without the events and readings of attempts.
     pub part: ScenarioReport,
@@ -176,7 +176,7 @@ fn answer_basis(measurements: &[&Measurement]) -> Basis {
     }
 }
 
-/// How many attempts of a case count.
+/// Returns the number of attempts of a case that count.
 fn attempts_counted(case: &CaseReport) -> u32 {
     case.outcomes.iter().map(|outcome| outcome.count).sum()
 }
@@ -210,7 +210,8 @@ impl Measurement {
         lines_interpreter(&self.machine, &self.part)
     }
 
-    /// The software beside the driver: libcudart, or the interpreter and those packages that the lines need.
+    /// Returns the software in addition to the driver: libcudart, or the interpreter and the packages that the lines
+    /// need.
     pub(super) fn software_in_words(&self) -> String {
         match self.python_interpreter() {
             Some(python) => python_in_words(&python),
@@ -249,13 +250,12 @@ impl Measurement {
         self.part.verdict.kind.is_conclusive()
     }
 
-    /// Whether the report stores another verdict than today's question gives.
+    /// Returns `true` if the report stores a different verdict than today's question gives.
     pub fn is_asked_otherwise(&self) -> bool {
         self.then.kind != self.part.verdict.kind
     }
 
-    /// Whether the pitfall showed, in words. If the report stores another verdict, or the question differed, that is
-    /// added.
+    /// Returns the verdict as text. If the report stores a different verdict, or the question differed, that is added.
     pub fn told(&self) -> String {
         let now = verdict_in_words(&self.part.verdict);
         if !self.is_asked_otherwise() {
@@ -279,7 +279,7 @@ impl Measurement {
         }
     }
 
-    /// The GPUs in words: `2 × NVIDIA H200`.
+    /// Returns the GPUs as text: `2 × NVIDIA H200`.
     pub(crate) fn gpus(&self) -> String {
         let mut names = BTreeSet::new();
         for gpu in &self.machine.gpus {
@@ -296,7 +296,7 @@ impl Measurement {
 
 const DOES_NOT_SHOW: &str = "does not show";
 
-/// Whether the pitfall showed, in words.
+/// Returns a verdict as text: whether the pitfall showed.
 pub(super) fn verdict_in_words(verdict: &Verdict) -> String {
     let reason = verdict
         .reason
@@ -348,7 +348,7 @@ impl<'m> Reference<'m> {
         Reference { of }
     }
 
-    /// The measurement to show in full: the first in which the pitfall showed, otherwise the first.
+    /// Returns the measurement to show in full: the first where the pitfall showed, otherwise the first.
     pub(super) fn shown(&self) -> Option<&'m Measurement> {
         let there = self
             .of
@@ -447,7 +447,7 @@ fn machines_table(scenario: &Scenario, own: &[&Measurement]) -> MarkdownTable {
     table
 }
 
-/// Which versions were measured, and that others were not.
+/// Returns the versions that were measured, with a note that others were not.
 fn tried_versions(own: &[&Measurement]) -> String {
     let drivers: BTreeSet<String> = own.iter().map(|measurement| measurement.driver()).collect();
     let drivers = drivers.into_iter().collect::<Vec<_>>().join(" and ");
@@ -479,7 +479,7 @@ pub(super) fn libcudart_versions(own: &[&Measurement]) -> Vec<Version> {
     versions.into_iter().collect()
 }
 
-/// How many attempts count: `5`, or `4 to 5`.
+/// Returns the number of attempts that count: `5`, or `4 to 5`.
 fn attempts(measurements: &[&Measurement]) -> String {
     let mut counts: BTreeSet<u32> = BTreeSet::new();
     let mut is_interrupted = false;
@@ -499,7 +499,7 @@ fn attempts(measurements: &[&Measurement]) -> String {
     }
 }
 
-/// What several instances showed: one word, or how many values showed what.
+/// Returns the results of several instances: one word, or the number of values with each result.
 fn instances_in_words(scenario: &Scenario, measurements: &[&Measurement]) -> String {
     let mut counts: BTreeMap<String, usize> = BTreeMap::new();
     for measurement in measurements {

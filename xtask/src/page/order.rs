@@ -1,4 +1,4 @@
-//! The section with the order that works beside the order that does not.
+//! The section that compares the order that works with the order that does not.
 
 use std::fmt::Write as _;
 
@@ -73,7 +73,7 @@ fn write_lines(out: &mut String, word: &str, case: &Case, shown: Option<&Measure
     write_code_block(out, "python", program);
 }
 
-/// The calls of the cases beside each other.
+/// Returns the table of the calls of the cases, side by side.
 fn calls_table(instance: &Instance, cases: &[(&str, &Case)]) -> MarkdownTable {
     let (mut head, mut starts) = (vec![String::new()], vec!["start".to_owned()]);
     let (mut rows, mut has_variables) = (0, false);
@@ -118,7 +118,7 @@ fn seen_lines(measurement: &Measurement, case: &str) -> Option<Vec<String>> {
     Some(text.lines().map(str::to_owned).collect())
 }
 
-/// The state in which a process starts, in words.
+/// Returns the state that a process starts in, as text.
 fn start(case: &Case) -> String {
     let gpus = match case.gpus {
         Gpus::All => "all GPUs".to_owned(),
@@ -179,7 +179,7 @@ fn named(instance: &Instance, step: &Step) -> String {
     }
 }
 
-/// A text in which templates of the plan are replaced by words.
+/// Returns a text where templates of the plan are replaced by words.
 fn replace_templates(text: &str) -> String {
     let mut words = text.replace("${gpus}", "number of GPUs");
     for place in 0..8 {

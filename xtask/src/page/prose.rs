@@ -58,7 +58,7 @@ fn arguments(text: &str) -> Option<&str> {
     (text.starts_with('(') && text.len() <= 40 && !text.contains('`')).then_some(text)
 }
 
-/// Whether a word is a C name: of a call, a status, a variable or a signal.
+/// Returns `true` if a word is a C name: of a call, a status, a variable or a signal.
 fn is_c_name(word: &str) -> bool {
     let camel = ["cuda", "cu", "nvml", "nvrtc", "nccl", "cublas", "cufft"];
     let capitals = ["CUDA_", "CU_", "NVML_", "NVIDIA_", "NCCL_", "LD_"];

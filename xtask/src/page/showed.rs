@@ -74,12 +74,12 @@ pub(super) fn write_observations(out: &mut String, scenario: &Scenario, referenc
 /// A row for each step that checks name, of the first outcome of each case.
 struct ObservationTable<'m> {
     measurement: &'m Measurement,
-    /// The facts with a column of their own.
+    /// The facts with a separate column.
     facts: Vec<&'static FactKind>,
-    /// The size for which a full bar stands, in bytes.
+    /// The size of a full bar, in bytes.
     scale: u64,
     table: MarkdownTable,
-    /// Whether a row says how a process ended.
+    /// `true` if a row contains the end of a process.
     has_ends: bool,
 }
 
@@ -153,7 +153,7 @@ fn does(measurement: &Measurement, case: &CaseReport) -> Option<String> {
     ))
 }
 
-/// How often the outcome in the table was seen, if there were others.
+/// Returns a note with the frequency of the outcome in the table, if there were others.
 fn mixed_outcomes(case: &CaseReport) -> Option<String> {
     let others = case.outcomes.len().checked_sub(2)? + 1;
     Some(format!(
@@ -211,7 +211,7 @@ fn value(value: &Value) -> String {
     }
 }
 
-/// The size for which a full bar stands, in bytes: the largest of the first outcomes of all cases.
+/// Returns the size of a full bar, in bytes: the largest of the first outcomes of all cases.
 fn memory_scale(measurement: &Measurement) -> u64 {
     let mut scale = LEAST_SCALE;
     for case in &measurement.part.cases {
@@ -294,7 +294,7 @@ pub(super) fn exact_mib(bytes: i64) -> String {
     }
 }
 
-/// What a trap showed at the steps of the effect, in a few words.
+/// Returns the observations of a trap at the steps of the effect, in a few words.
 pub(super) fn brief_outcome(measurement: &Measurement) -> String {
     let effect = measurement
         .part

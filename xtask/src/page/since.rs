@@ -75,7 +75,7 @@ pub(super) fn write_versions(
     write_releases(out, scenario, &asked);
 }
 
-/// What the lines that decide do in other releases, asked without a GPU: a row for each.
+/// Writes the results of the deciding lines in other releases, measured without a GPU: a row for each.
 fn write_releases(out: &mut String, scenario: &Scenario, asked: &[&LineReleases]) {
     let up = "../".repeat(scenario.name.matches('/').count() + 1);
     for (place, facts) in asked.iter().enumerate() {
@@ -148,7 +148,7 @@ fn step_details(scenario: &Scenario) -> Vec<String> {
     said
 }
 
-/// What each instance showed, and with which versions of libcudart: those that showed the same are together.
+/// Returns the results of each instance, and the versions of libcudart: those with the same results are together.
 pub(super) fn by_versions(
     instances: &[Instance],
     own: &[&Measurement],

@@ -1,4 +1,4 @@
-//! The committed documents match the scenarios, tables of calls and reports from which they are generated.
+//! The committed documents match the scenarios, tables of calls and reports that they are generated from.
 //!
 //! `cargo xtask bless` writes them, and so does `CUDA_PITFALLS_BLESS=1` with this test; read the diff.
 

@@ -1,4 +1,4 @@
-//! How often `explain` finds the right answer to what people write, and how often it claims a wrong one.
+//! Tests of how often `explain` finds the right answer to texts that people write, and how often it claims a wrong one.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -10,7 +10,7 @@ use xtask::explain::{Answered, PhraseKind, Phrasings, RankCounts, Ranked};
 
 use crate::made;
 
-/// The source of what a stranger typed from memory.
+/// The source of texts that an outside reader typed from memory.
 const OWN: &str = "own words";
 
 fn phrasings(file: &str) -> Phrasings {

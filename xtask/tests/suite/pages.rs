@@ -137,8 +137,8 @@ fn traces() -> Vec<diagnoses::TracedRun> {
     documents::traced_runs().expect("the traces can be read")
 }
 
-/// The page says of each rule where it was found or that it was not, and of each workaround where it was run or that it
-/// was not, according to the committed traces and reports.
+/// The page lists, for each rule, where it was found, and for each workaround, where it was run, or that neither was
+/// the case, according to the committed traces and reports.
 #[test]
 fn every_rule_says_where_it_was_found_and_every_workaround_where_it_was_run() {
     let traces = traces();
