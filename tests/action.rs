@@ -1,5 +1,5 @@
-//! What the action of action.yml does, on the simulated machine and with a program that only ends; and that what
-//! its workflows use is pinned.
+//! The action of action.yml, on the simulated machine and with a program that only ends. Everything that its workflows
+//! use is pinned.
 
 use crate::common;
 
@@ -10,7 +10,7 @@ use std::process::Command;
 use common::traced::{LATE, in_time};
 use common::{PROGRAM, Scratch, read_text, root, script};
 
-/// How the action's script ended, and what it left for GitHub.
+/// Exit code of the action's script, and its outputs for GitHub.
 struct Acted {
     code: Option<i32>,
     log: String,
@@ -126,7 +126,7 @@ fn a_folder_of_two_lines_is_refused() {
     );
 }
 
-/// A package in a folder of its own below a repository; its import initialises CUDA.
+/// Writes a package into a separate directory below a repository; its import initializes CUDA.
 fn package(scratch: &Scratch) {
     let folder = scratch.path().join("lib dir/mine");
     fs::create_dir_all(&folder).expect("a folder of our own");

@@ -1,7 +1,6 @@
-//! What a person reads: questions that yes or no answers, the short form of a committed report at
-//! several widths.
+//! The output for a person: yes/no questions, the short form of a committed report at several widths.
 //!
-//! `CUDA_PITFALLS_BLESS=1 cargo test --test suite -- answers::` writes expected texts anew; read the diff.
+//! `CUDA_PITFALLS_BLESS=1 cargo test --test suite -- answers::` rewrites the expected texts; read the diff.
 
 use crate::common;
 
@@ -32,7 +31,7 @@ fn every_question_is_answered_by_yes_or_no_and_fits_a_line() {
     }
 }
 
-/// The printed answer is yes where the effect shows. The answer in words must say the same.
+/// The printed answer is yes if the effect shows. The answer in the scenario file must agree.
 #[test]
 fn the_answer_in_words_says_yes_where_the_effect_shows() {
     let mut held = 0;
@@ -63,7 +62,7 @@ fn the_answer_in_words_says_yes_where_the_effect_shows() {
     );
 }
 
-/// `show NAME` takes the last part of a name, which is what an answer has beside it.
+/// `show NAME` accepts the last part of a name, which is printed at the right of an answer.
 #[test]
 fn the_last_part_of_a_name_is_enough() {
     let scenarios = scenarios();

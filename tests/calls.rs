@@ -1,6 +1,5 @@
-//! What the tables of calls say about C is what the bindings have: prototypes, sizes and offsets of
-//! structs, constants, status codes. The compiler holds them against each other; what differs does
-//! not compile, and the error has the name.
+//! The C declarations in the tables of calls match the bindings: prototypes, sizes and offsets of structs, constants,
+//! status codes. The compiler compares them; a difference does not compile, and the error contains the name.
 
 /// Made from the tables by the build script.
 #[expect(clippy::type_complexity, reason = "prototypes of C")]

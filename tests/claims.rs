@@ -1,4 +1,4 @@
-//! docs/claims.md: the verdict of each row stands on what committed reports answer today.
+//! docs/claims.md: the verdict of each row rests on the answers of committed reports today.
 
 use std::fs;
 
@@ -25,7 +25,7 @@ struct NamedAnswer {
 /// A fact that every outcome of a case has at a step.
 struct NamedFact {
     key: String,
-    /// Of the GPU or value that it is about.
+    /// The GPU or value that it is about.
     about: Option<String>,
     is: String,
     case: String,
@@ -102,7 +102,7 @@ fn observed(fact: &NamedFact, observation: &Observation) -> Option<String> {
     })
 }
 
-/// What a report answers today: `reproduced` or `not reproduced`, and the cases; absent if it answers nothing.
+/// Returns the answer of a report today: `reproduced` or `not reproduced`, and the cases; absent without an answer.
 fn answered_today(
     scenario: &Scenario,
     report: &Report,
@@ -127,7 +127,7 @@ fn answered_today(
         .then(|| (kind.name().replace('_', " "), cases))
 }
 
-/// What today's reports have against an answer of a row.
+/// Returns the objections of today's reports to an answer of a row.
 fn objections(answer: &NamedAnswer, scenarios: &[Scenario]) -> Vec<String> {
     let mut objections = Vec::new();
     let is_named =

@@ -8,7 +8,7 @@ use std::process::{Command, Output, Stdio};
 
 use common::{PROGRAM, Scratch, gpus, names_in, read_text, root};
 
-/// One GPU: the least that a scenario can run on.
+/// A machine with one GPU, the minimum for a scenario.
 const MACHINE: &str = "sim:h200-x1";
 /// A scenario that needs one GPU.
 const SMALL: &str = "visibility/empty-mask-hides-all";
@@ -340,7 +340,7 @@ fn an_unknown_selector_ends_with_usage_and_names_the_nearest() {
     scratch.run(&["run", "nosuch.toml"]).says("No such file");
 }
 
-/// `-` is standard input where something is read, and what is empty or no object is said to be so.
+/// `-` is standard input where a file is read. An error explains that a value is empty or not an object.
 #[test]
 fn a_name_or_a_text_that_is_none_is_refused_in_words() {
     let scratch = Scratch::new();

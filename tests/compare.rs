@@ -232,8 +232,8 @@ fn written_otherwise(mut report: Value) -> Value {
     report
 }
 
-/// The differences of a merge of two reports of one GPU model as two machines: each question and case, or a question
-/// alone if its verdict differs or one of them has none.
+/// Returns the differences of a merge of two reports of one GPU model as two machines: each question and case, or only
+/// the question if its verdict differs or is missing on one side.
 fn merged(scratch: &Scratch, reports: [&Value; 2]) -> BTreeSet<(String, String)> {
     let machines =
         reports

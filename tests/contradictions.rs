@@ -1,4 +1,4 @@
-//! Reports that contradict themselves: each is refused, or judged as if the contradiction were not there.
+//! Reports that contradict themselves: each is rejected, or judged as if the contradiction did not exist.
 
 use std::fs::File;
 
@@ -9,7 +9,7 @@ use cuda_pitfalls::report::{CompactReport, Report, read};
 use cuda_pitfalls::verdict::{ExpectationMet, Kind};
 use serde_json::{Value, json};
 
-/// Small reports of several machines, all of whose questions are asked by today's files.
+/// Small reports of several machines, with only questions of today's files.
 const REPORTS: [&str; 10] = [
     "survey-mask-h100-x4/report.json",
     "survey-startup-h100-x4/report.json",
@@ -23,7 +23,7 @@ const REPORTS: [&str; 10] = [
     "shared-gpus/strangers/h100-x2-processes-3.json.gz",
 ];
 
-/// What is done to a report, and whether it is refused (`true`) or judged as before.
+/// A change to a report, and `true` if it is then rejected or `false` if it is judged as before.
 type Contradiction = (&'static str, bool, fn(&mut Value));
 
 const CONTRADICTIONS: &[Contradiction] = &[
@@ -441,7 +441,7 @@ fn contradicting_reports_are_refused_or_judged_as_before() {
 
 type CompactContradiction = (&'static str, fn(&mut Value));
 
-/// What is done to a compact report, which cannot be judged again.
+/// Changes to a compact report, which cannot be judged again.
 const OF_COMPACT: [CompactContradiction; 10] = [
     ("the run was simulated", |report| {
         report["run"]["on"] = "sim:h200-x2".into()
@@ -560,7 +560,7 @@ fn no_form_repeats_a_stored_verdict() {
     assert!(!before.stdout.contains("JUDGED AGAIN"), "{before:#?}");
 }
 
-/// A report says for which request it was made, and its attempts have the order that follows from that.
+/// A report contains the request that it was made for, and its attempts have the order that follows from that.
 #[test]
 fn a_report_made_for_a_request_is_no_other_requests() {
     let scratch = Scratch::new();

@@ -1,4 +1,4 @@
-//! `doctor`: what it says of the simulated machine, of this one, and of processes.
+//! `doctor`: its output for the simulated machine, for this one, and for processes.
 
 use std::process::{Command, Stdio};
 

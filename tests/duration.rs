@@ -1,5 +1,5 @@
-//! How long runs take, held against committed reports: the estimate, and the round of the essential
-//! set that its file promises.
+//! Durations of runs, compared with committed reports: the estimate, and the round of the essential set that its file
+//! promises.
 
 use crate::common;
 

@@ -1,6 +1,5 @@
-//! What the files expect today, held against what was measured: every expectation stands on a
-//! committed real report, and a changed expectation that no measurement bears out fails here, without
-//! a GPU.
+//! Today's expectations, compared with the measurements: every expectation rests on a committed real report, and a
+//! changed expectation that no measurement confirms fails here, without a GPU.
 
 use crate::common;
 
@@ -114,18 +113,19 @@ fn todays_expectations_hold_on_committed_reports() {
     );
 }
 
-/// Whether a case is offered as the order that works: by the pages of what happens, or as what showed a workaround.
+/// Returns `true` if a case is presented as the order that works: by the pages of what happens, or as the evidence of a
+/// workaround.
 fn is_offered(scenario: &str, case: &str, kind: Kind) -> bool {
     let ran = WorkaroundRun::Case(scenario.to_string(), case.to_string());
     let mut shown = embedded_rules().iter().flat_map(|rule| rule.shown.values());
     (case == "control" && kind == Kind::Reproduced) || shown.any(|runs| runs.contains(&ran))
 }
 
-/// Questions that were added and are to be measured next. A name goes when its report comes.
+/// Questions that were added and not measured yet. Each name is removed when its report is added.
 const TO_BE_MEASURED: [&str; 0] = [];
 
-/// What takes root, a changed setting or more memory than there is may wait for somebody who can
-/// measure it, and so may what was added last, as long as it expects nothing.
+/// Returns `true` if an instance may lack a measurement: it requires root, a changed setting or more memory than
+/// available, or was added last, and it expects nothing.
 fn is_left_open(scenario: &Scenario, instance: &Instance) -> bool {
     let out_of_reach = [Hazard::Root, Hazard::Settings, Hazard::Oversubscribe];
     let expects =
@@ -142,8 +142,8 @@ fn is_left_open(scenario: &Scenario, instance: &Instance) -> bool {
 /// An expectation's place: its scenario, its case (none for the verdict), and its number there.
 type Place = (String, String, usize);
 
-/// The report that an expectation names is one in which it applied: what no machine, runtime or
-/// parameter of that report ever asked stands on nothing.
+/// The report of an expectation is one where it applied. An expectation without a matching machine, runtime or
+/// parameter in that report has no evidence.
 #[test]
 fn every_expectation_applied_in_the_report_that_it_names() {
     let scenarios = catalogue::select_scenarios(&[])

@@ -99,8 +99,8 @@ fn differences(fleet: &Value) -> Vec<String> {
         .collect()
 }
 
-/// Where the committed reports differ within a group, with how many differ and the place that says why. Whoever adds a report that
-/// differs explains it here.
+/// Differences between committed reports within a group, with the number of machines that differ and the location of
+/// the explanation. A new report that differs is explained here.
 const KNOWN: [(&str, usize); 13] = [
     // docs/findings.md: 709 in one build of this program and 400 in another.
     (
@@ -207,7 +207,7 @@ fn the_committed_reports_differ_in_what_the_findings_say_and_in_nothing_else() {
     );
 }
 
-/// A compact simulated report, as text in one line.
+/// Returns a compact simulated report, as text on one line.
 fn simulated(scratch: &Scratch, node: &str) -> String {
     let label = format!("node={node}");
     let arguments = ["--repeat", "1", "--compact", "--label", &label];
@@ -219,7 +219,7 @@ fn simulated(scratch: &Scratch, node: &str) -> String {
         .to_string()
 }
 
-/// The report of node 1 as reports of these nodes, one a line.
+/// Returns the report of node 1 as reports of these nodes, one per line.
 fn of_nodes(one: &str, nodes: std::ops::Range<u32>) -> String {
     nodes
         .map(|node| one.replace("node-1", &format!("node-{node}")) + "\n")
@@ -427,7 +427,7 @@ fn what_has_no_reports_replaces_nothing() {
     }
 }
 
-/// The folder of a labelled report says whose it is, so that two machines can be compared by their names.
+/// The directory of a labeled report identifies its machine, so that two machines can be compared by their names.
 #[test]
 fn a_label_names_the_folder_of_the_report() {
     let scratch = Scratch::new();
@@ -493,8 +493,8 @@ fn six_nodes(scratch: &Scratch, one: &Value, other: &Value) -> Vec<String> {
     (0..6).map(write).collect()
 }
 
-/// Half of a fleet was measured by the first version that wrote reports, and half by a later one than this. A whole
-/// report is judged and told anew, so that it agrees with a compact one of today.
+/// Half of a fleet was measured by the first version that wrote reports, and half by a later one than this. A full
+/// report is judged and rendered again, so that it agrees with a compact one of today.
 #[test]
 fn reports_of_two_versions_are_one_fleet() {
     let scratch = Scratch::new();
@@ -535,7 +535,7 @@ fn reports_of_two_versions_are_one_fleet() {
     );
 }
 
-/// Two machines with one name, and a report of the year 9999: nobody is hidden, and both are said.
+/// Two machines with one name, and a report of the year 9999: no machine is hidden, and both problems are reported.
 #[test]
 fn a_name_and_a_date_hide_no_machine() {
     let scratch = Scratch::new();

@@ -1,7 +1,7 @@
-//! The commands of docs/fleet.md, run as they stand there.
+//! The commands of docs/fleet.md, run as written.
 //!
-//! What a cluster has is played: `ssh` runs its command here, and one machine of four does not answer. The program
-//! has no GPU, so that `run` and `merge` are told to simulate; nothing else is changed.
+//! The cluster is simulated: `ssh` runs its command here, and one machine of four does not answer. The program has no
+//! GPU, so `run` and `merge` get the options for the simulated machine; nothing else is changed.
 
 use crate::common;
 
@@ -144,7 +144,8 @@ fn two_of_the_made_up_machines_of_the_page_differ() {
     }
 }
 
-/// The step of docs/ci.md that compares with the run before: the first has none, an equal one passes, another fails.
+/// The step of docs/ci.md that compares with the previous run: the first run has no previous one, an equal one passes,
+/// a different one fails.
 #[test]
 fn a_job_compares_with_the_run_before() {
     let page = fs::read_to_string(root().join("docs/ci.md")).expect("the page");

@@ -30,7 +30,7 @@ fn stored(scratch: &Scratch, fleet: &Fleet) -> String {
     )
 }
 
-/// What the map draws, by colour, and what the keyboard does to it.
+/// Script that returns what the map draws, by color, and how it reacts to the keyboard.
 const MAP: &str = "
     hidden: all('#map, #tools, #key').filter(one => one.hidden).length,
     drawn: page.querySelector('#map').dataset.drawn,
@@ -70,7 +70,7 @@ const MAP: &str = "
     broad: all('.differences td').filter(one => box(one).width > box(one.closest('table')).width / 2).length,
     cut: all('.summary').filter(one => one.scrollWidth > one.parentElement.clientWidth + 1).length,";
 
-/// What a view shows: of the first machine of the table, and of the first difference.
+/// Script that returns the content of a view: of the first machine of the table, and of the first difference.
 const VIEWS: &str = "
     views: ['a[href^=\"#machine=\"]', 'a[href^=\"#difference=\"]'].map(which => {
       all('.differences tr').find(row => row.textContent.includes('node-3')).querySelector(which).click();

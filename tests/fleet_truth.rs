@@ -46,7 +46,8 @@ fn merged(recipe: Recipe) -> (Fleet, Truth) {
     (common::read_json(out), generator.truth)
 }
 
-/// The name of a question. Of the same name asked in two ways, one has behind it what it asks.
+/// Returns the name of a question. If two variants of a question have the same name, one has its difference as a
+/// suffix, which is removed.
 fn name_of(fleet: &Fleet, question: usize) -> String {
     let name = &fleet.questions[question].name;
     name.split(" (asked otherwise")
@@ -55,7 +56,7 @@ fn name_of(fleet: &Fleet, question: usize) -> String {
         .to_owned()
 }
 
-/// What a fleet says of outcomes: machine, question, in what. What a machine is, is no outcome.
+/// Returns the outcomes of a fleet: machine, question, property. Questions about the machine itself do not count.
 fn outcomes(fleet: &Fleet) -> BTreeSet<(String, String, &'static str)> {
     let mut found = BTreeSet::new();
     for difference in fleet
@@ -98,7 +99,7 @@ fn bytes(fleet: &Fleet) -> BTreeSet<(String, String, String)> {
     found
 }
 
-/// What the group of a machine usually uses.
+/// Returns the median of the group of a machine.
 fn median(fleet: &Fleet, (machine, question, figure): &(String, String, String)) -> i64 {
     let machine = fleet
         .machines
@@ -117,7 +118,7 @@ fn median(fleet: &Fleet, (machine, question, figure): &(String, String, String))
         .map_or(0, |spread| spread.median_bytes)
 }
 
-/// Fails unless groups, outcomes and differences stand in the order that the document promises.
+/// Fails unless groups, outcomes and differences are in the order that the document promises.
 fn in_order(fleet: &Fleet) {
     let sizes: Vec<usize> = fleet
         .groups
@@ -320,7 +321,7 @@ fn break_machine(kind: usize, report: &mut Value) {
     }
 }
 
-/// A thousand machines with random labels, of which three are broken in each way, and in what order they are broken.
+/// Returns a thousand machines with random labels, three of them broken in each way, and the order of the broken ones.
 /// With `explains`, a label names the way.
 fn thousand_machines(seed: u64, explains: bool) -> (String, Vec<usize>) {
     let example =

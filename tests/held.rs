@@ -13,14 +13,14 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use common::{LONGEST, PROGRAM, Running, Scratch, eventually, is_in_call, part};
 
-/// One GPU: the least that can be watched.
+/// A machine with one GPU, the minimum for sampling.
 const MACHINE: &str = "sim:h200-x1";
-/// How a process waits for an answer.
+/// System calls that a process waits for an answer with.
 #[cfg(target_arch = "x86_64")]
 const WAITS: [i64; 2] = [libc::SYS_poll, libc::SYS_ppoll];
 #[cfg(not(target_arch = "x86_64"))]
 const WAITS: [i64; 1] = [libc::SYS_ppoll];
-/// For so long a run waits for its sampler to answer, if nobody tells it to end.
+/// Time that a run waits for its sampler to answer, unless it is told to end.
 const ANSWER: Duration = Duration::from_secs(20);
 
 fn start(scratch: &Scratch, selectors: &[&str], more: &[&str]) -> Running {
@@ -80,7 +80,7 @@ fn a_worker_that_a_debugger_holds_is_given_up() {
     ]));
 }
 
-/// Of two cases the first worker looks for needs.
+/// The first of the two workers looks for needs.
 #[test]
 fn a_worker_that_looks_for_needs_and_is_held_is_given_up_once() {
     // A worker that only looks for needs leaves soon. One that had gone before it was held shows nothing.
@@ -215,7 +215,7 @@ fn a_sampler_that_is_killed_at_its_start_is_started_again() {
     assert_ne!(ran.code, Some(70), "{}", ran.stderr);
 }
 
-/// A pipe that nobody reads and that is full already.
+/// Returns a pipe that is never read and that is full already.
 fn full_pipe() -> (std::io::PipeReader, std::io::PipeWriter) {
     let (reader, writer) = std::io::pipe().expect("a pipe");
     // SAFETY: the smallest buffer a pipe can have.
@@ -223,7 +223,7 @@ fn full_pipe() -> (std::io::PipeReader, std::io::PipeWriter) {
     (reader, writer)
 }
 
-/// Whether something waits in a pipe.
+/// Returns `true` if a pipe has data.
 fn has_output(reader: &std::io::PipeReader) -> bool {
     rustix::io::ioctl_fionread(reader).is_ok_and(|waiting| waiting > 0)
 }

@@ -1,5 +1,5 @@
-//! Files from strangers: nothing in them, and nothing in their names, reaches a terminal except as
-//! text, and none of them keeps the program waiting.
+//! Files from untrusted sources: nothing in them, and nothing in their names, reaches a terminal except as text, and
+//! none of them keeps the program waiting.
 
 use crate::common;
 
@@ -10,10 +10,10 @@ use crate::fuzz::forms::acts;
 use common::{Ran, Scratch};
 use rustix::fs::{CWD, Mode};
 
-/// What a terminal obeys: a colour, a title, a C1 control, DEL, and changes of writing direction.
+/// Sequences that a terminal obeys: a color, a title, a C1 control, DEL, and changes of writing direction.
 const EVIL: &str = "\x1b[31m\x1b]0;owned\x07\u{9b}2J\x7f\u{202e}\u{2066}\r\u{8}";
 
-/// The same as it stands in a TOML string.
+/// The same sequences, as written in a TOML string.
 const IN_TOML: &str = r"\u001B[31m\u001B]0;owned\u0007\u009B2J\u007F\u202E\u2066\r\b";
 
 fn scenario(belief: &str) -> String {
@@ -55,7 +55,7 @@ fn assert_harmless(what: &str, ran: &Ran) {
     }
 }
 
-/// Fails unless a command refuses its arguments, in words that a terminal obeys in nothing.
+/// Fails unless a command rejects its arguments, with a message that has no effect on a terminal.
 fn refused(scratch: &Scratch, arguments: &[&str]) -> Ran {
     let ran = scratch.run(arguments).ended(2, "usage");
     assert_harmless(arguments[0], &ran);
@@ -139,7 +139,7 @@ fn a_hostile_name_of_nothing_is_repeated_as_text() {
     }
 }
 
-/// Where a file is expected, a folder is refused, and its name repeated.
+/// If a file is expected, a directory is rejected, and its name is repeated.
 #[test]
 fn a_hostile_name_of_a_folder_or_a_file_is_repeated_as_text() {
     let scratch = Scratch::new();
@@ -363,8 +363,8 @@ fn a_small_file_makes_little_work() {
     scratch.run(&["judge", &deep]).ended(2, "usage");
 }
 
-/// What `--out` of an export names is a file of the user's, and nothing that a link or a pipe leads to.
-/// Text beyond ASCII in what a step passes: a compiler takes the file.
+/// The file of `--out` of an export belongs to the user, and is never the target of a link or a pipe. A step may pass
+/// text beyond ASCII: a compiler accepts the file.
 #[test]
 fn an_export_of_any_text_is_a_program() {
     let scratch = Scratch::new();

@@ -63,7 +63,7 @@ fn spoil(document: &mut Value, pointers: &[String], read: Reader) {
     }
 }
 
-/// What is printed of a document beside the same before it was made hostile.
+/// Compares a document with itself before it was made hostile, and returns the output.
 fn compared(scratch: &Scratch, kind: &str, paths: [&Path; 2]) -> Vec<(&'static str, String)> {
     let [before, after] = paths.map(|path| path.to_str().expect("UTF-8"));
     let commands = match kind {

@@ -1,5 +1,5 @@
-//! The simulated driver and `CUDA_INJECTION64_PATH`: when the hook of the named library is called, and by whom. What the real driver
-//! does stands in `src/fake/sim/model/behaviour.rs`.
+//! The simulated driver and `CUDA_INJECTION64_PATH`: when the hook of the given library is called, and by which
+//! function. The behavior of the real driver is documented in `src/fake/sim/model/behaviour.rs`.
 
 use crate::common;
 
@@ -10,7 +10,7 @@ use common::traced::Node;
 /// A machine with two GPUs, a hook, and a program that makes calls.
 struct Bench(Node);
 
-/// What a program printed, and the lines of the hook.
+/// Output of a program, and the lines of the hook.
 #[derive(Debug, PartialEq)]
 struct Seen {
     printed: Vec<String>,
@@ -33,7 +33,7 @@ impl Bench {
         self.0.file("libhook.so").to_string_lossy().into_owned()
     }
 
-    /// Runs the program with these variables beside those that every run has.
+    /// Runs the program with these variables in addition to those of every run.
     fn run(&self, variables: &[(&str, &str)], calls: &[&str]) -> Seen {
         let log = self.0.file("log");
         let _ = fs::remove_file(&log);

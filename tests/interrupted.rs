@@ -13,7 +13,7 @@ use rustix::process::Signal;
 
 use common::{LONGEST, Ran, Running, Scratch, eventually, part};
 
-/// One GPU: the least that can be watched.
+/// A machine with one GPU, the minimum for sampling.
 const MACHINE: &str = "sim:h200-x1";
 
 /// Starts a run of a scenario that ends and one of `tests/selftest` that does not, and returns in
@@ -34,8 +34,8 @@ fn in_the_middle_of(scratch: &Scratch, stem: &str) -> Running {
     running
 }
 
-/// What a run that was broken off leaves: the scenario that had ended, in full, and no claim that
-/// the run finished.
+/// Checks the report of an interrupted run: it has the scenario that had ended, in full, and does not claim that the
+/// run finished.
 fn is_partial(report: &Report) {
     assert!(!report.complete);
     assert_eq!(
@@ -129,7 +129,8 @@ fn a_library_that_does_not_return_does_not_hold_up_who_wants_to_stop() {
     }
 }
 
-/// One round of five is no answer: what was planned and what was made are in the report, and it can be judged again.
+/// One round of five does not give an answer: the planned and the completed attempts are in the report, and it can be
+/// judged again.
 #[test]
 fn a_question_that_was_cut_off_in_its_first_rounds_has_no_verdict() {
     let scratch = Scratch::new();
@@ -335,7 +336,7 @@ fn a_junit_file_that_is_no_regular_file_is_refused_and_left_alone() {
     }
 }
 
-/// What a run before left, and what CI would read as success.
+/// A file left by a previous run, which CI would take for success.
 const STALE: &str = "<testsuites tests=\"1\" failures=\"0\" errors=\"0\"/>";
 
 #[test]

@@ -1,4 +1,4 @@
-//! Stored reports that somebody changed: what this version cannot judge by is refused, not left out.
+//! Stored reports that were modified: conditions that this version cannot judge by are rejected, not left out.
 
 use crate::common;
 
@@ -66,7 +66,7 @@ fn what_this_version_cannot_judge_by_is_refused_in_words() {
     }
 }
 
-/// Asks for no attempt, of which nothing could be concluded.
+/// Removes all attempts, so that nothing can be concluded.
 fn without_attempts(document: &mut Value) {
     document["scenarios"][0]["plan"]["repeat"] = json!(0);
     for case in document["scenarios"][0]["cases"]
@@ -128,7 +128,8 @@ fn a_compact_report_is_judged_as_the_whole_one() {
     }
 }
 
-/// A compact report leaves the words of built-in questions out. Today's are not put beside the answer to another one.
+/// A compact report omits the texts of built-in questions. Today's texts are not shown with the answer to a different
+/// one.
 #[test]
 fn an_answer_has_the_words_of_what_was_asked() {
     let scratch = Scratch::new();
@@ -216,7 +217,7 @@ fn readers(path: &str) -> [Vec<&str>; 6] {
     ]
 }
 
-/// A report that somebody made of a simulated one, to pass for a measurement.
+/// A report that was forged from a simulated one, to pass for a measurement.
 #[test]
 fn a_report_that_claims_a_measurement_and_names_the_simulated_machine_is_refused_by_every_reader() {
     let scratch = Scratch::new();

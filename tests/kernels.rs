@@ -136,7 +136,7 @@ fn a_step_that_cannot_refuse_anything_decides_nothing() {
     );
 }
 
-/// The newest call that every kernel has on which a driver of today runs: all of Linux 2.6 are below it.
+/// The newest call that exists in every kernel that a current driver runs on: all of Linux 2.6 are below it.
 const FIRST: i64 = libc::SYS_epoll_pwait;
 const LAST: i64 = 470;
 
@@ -146,7 +146,7 @@ fn a_kernel_that_lacks_a_call_gives_no_other_answer() {
     do_without(FIRST..=LAST);
 }
 
-/// Where a program's messages have no thread, and where nobody takes them.
+/// The messages of a program have no thread, or no process receives them.
 #[test]
 fn a_trace_without_messages_keeps_no_policy() {
     do_without([libc::SYS_gettid, libc::SYS_accept4]);

@@ -14,7 +14,7 @@ fn simulated(uuids: &[String]) -> Vec<SimulatedGpu> {
     uuids.iter().map(|uuid| sample::gpu(uuid, 1)).collect()
 }
 
-/// What the simulated driver answers.
+/// Returns the answer of the simulated driver.
 fn told(mask: Option<&str>, order: Option<&str>, gpus: &[SimulatedGpu]) -> Parsed {
     let bytes = |text: Option<&str>| text.map(|text| text.as_bytes().to_vec());
     let (mask, order) = (bytes(mask), bytes(order));
@@ -81,7 +81,7 @@ impl Comparison {
     }
 }
 
-/// UUIDs of which any two begin alike for so many letters, and no further.
+/// Returns UUIDs that have exactly this number of first characters in common.
 fn alike(gpus: usize, letters: usize) -> Vec<String> {
     const DIGITS: [char; 8] = ['3', 'a', '0', 'f', '7', 'c', '1', 'e'];
     let whole = "GPU-5be1e4a0-9d27-4c63-b8f2-06aa71c39d54";

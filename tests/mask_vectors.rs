@@ -37,7 +37,7 @@ fn python(arguments: &[&str], input: &str, folder: &Path) -> Output {
         .expect("python3 starts")
 }
 
-/// What Python printed as JSON.
+/// Returns the JSON that Python printed.
 fn told(arguments: &[&str], input: &str, folder: &Path) -> Value {
     let output = python(arguments, input, folder);
     assert!(
@@ -154,7 +154,7 @@ fn python_has_the_vectors_and_its_rule_agrees_with_each() {
     assert_eq!(told(&["-c", AGREES], "", scratch.path()), json!([count, 1]));
 }
 
-/// The page's lines for somebody's own tests, with the rule as the parser: they pass, and fail for another parser.
+/// The page's lines for the user's own tests, with the rule as the parser: they pass, and fail for a different parser.
 #[test]
 fn the_lines_of_the_page_run() {
     let page = read_text(PAGE);
@@ -351,7 +351,7 @@ fn a_right_parser_agrees_and_wrong_ones_do_not() {
     );
 }
 
-/// Each answer of the fake NVML was measured, or it says that it was not.
+/// Each answer of the simulated NVML was measured, or is marked as not measured.
 #[test]
 fn the_fake_nvml_answers_what_was_measured() {
     let script = r#"

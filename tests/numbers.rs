@@ -1,4 +1,4 @@
-//! Every number of the collection has a scenario, or a word why it has none.
+//! Every number of the collection has a scenario, or an explanation why it does not.
 
 use crate::common;
 

@@ -1,5 +1,5 @@
-//! GPUs of which NVML says less: no memory, no list of processes, an instance of MIG, memory that stays taken. Each command
-//! says what it cannot know, and concludes nothing from it.
+//! GPUs with less information from NVML: no memory, no list of processes, a MIG instance, memory that remains
+//! allocated. Each command reports what it cannot determine, and concludes nothing from it.
 
 use std::path::Path;
 
@@ -12,10 +12,10 @@ const MEMORY: &str = "memory/context-cost";
 const LIST: &str = "memory/second-process-is-garbled";
 const MASK: &str = "visibility/empty-mask-hides-all";
 const FORK: &str = "process/fork-after-cuinit";
-/// It expects `NVML_SUCCESS` of a query of memory.
+/// Scenario that expects `NVML_SUCCESS` of a query of memory.
 const QUERY: &str = "process/nvml-across-a-fork";
 
-/// The machines, and what NVML answers there when it is asked for memory.
+/// The machines, and NVML's answer there to a query of memory.
 const MACHINES: [(&str, Option<&str>); 4] = [
     ("gb10", Some("NVML_ERROR_NOT_SUPPORTED")),
     ("thor", Some("NVML_ERROR_NOT_SUPPORTED")),
@@ -23,7 +23,7 @@ const MACHINES: [(&str, Option<&str>); 4] = [
     ("gh200", None),
 ];
 
-/// Forms in which a figure that nobody read looks like one.
+/// Returns `true` if a text contains a placeholder that looks like a measured figure.
 fn has_made_up_figure(text: &str) -> bool {
     [
         " costs 0", " 0 B", " 0 MiB", "+0 MiB", "None", "NaN", "panicked",

@@ -1,4 +1,4 @@
-//! What a user runs never counts as evidence, wherever it lies and whatever it says of itself.
+//! A user's own runs never count as evidence, regardless of their directory and content.
 
 use crate::common;
 
@@ -18,7 +18,7 @@ fn every_file_of_the_list_is_what_was_listed() {
     assert!(evidence().len() > 150);
 }
 
-/// A folder that was committed and not listed would be evidence for nobody, and nobody would notice.
+/// A committed directory that is not listed would not count as evidence, and the omission would go unnoticed.
 #[test]
 fn the_list_has_what_is_committed_and_nothing_else() {
     let tracked = Command::new("git")

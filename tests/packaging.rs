@@ -1,5 +1,5 @@
-//! What is published, held against what says so: the files of a release by their names, the inside of an archive.
-//! Nothing is built here, and nothing is reached.
+//! The published files, compared with their descriptions: the files of a release by their names, the inside of an
+//! archive. Nothing is built here, and no network is used.
 
 use std::collections::BTreeSet;
 use std::env;
@@ -33,7 +33,7 @@ fn program(scratch: &Scratch) -> PathBuf {
     path
 }
 
-/// The names of the files that `.github/dist` makes for targets; without one, for all.
+/// Returns the names of the files that `.github/dist` makes for targets; if `targets` is empty, for all.
 fn names(targets: &[&str]) -> Vec<String> {
     lines(&give(
         Command::new(root().join(".github/dist"))
@@ -274,7 +274,7 @@ fn every_package_has_an_allowed_licence() {
     }
 }
 
-/// A wheel and an archive hold what most licences call a copy. `.ci/nightly notices` makes the file and runs this.
+/// A wheel and an archive contain what most licenses call a copy. `.ci/nightly notices` makes the file and runs this.
 #[test]
 #[ignore = "reads what .github/notices makes"]
 fn the_notices_name_every_package_of_the_program() {
@@ -299,7 +299,8 @@ fn the_notices_name_every_package_of_the_program() {
     );
 }
 
-/// Workflows run elsewhere: one that is no YAML, or has a job without a step, never would, and nobody here would know.
+/// Workflows run elsewhere: one that is not valid YAML, or has a job without a step, would never run, and the failure
+/// would go unnoticed.
 #[test]
 fn every_workflow_builds_by_the_oldest_rust_that_is_promised() {
     let manifest = manifest();
@@ -337,7 +338,7 @@ fn every_workflow_builds_by_the_oldest_rust_that_is_promised() {
     }
 }
 
-/// A room may change in any release, and an older program must go on to build: with the rooms of its own version.
+/// A crate may change in any release, and an older program must continue to build: with the crates of its own version.
 #[test]
 fn a_published_crate_takes_no_newer_room() {
     let manifest = manifest();

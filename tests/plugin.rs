@@ -6,8 +6,8 @@ use std::process::Command;
 
 use crate::common::{PROGRAM, root};
 
-/// A Python that has pytest, the system's own among them; none, said on stderr, where there is none and it is not
-/// required.
+/// Returns a Python that has pytest, possibly the system's own; `None`, with a message on stderr, if none is installed
+/// and it is not required.
 fn python_with_pytest() -> Option<&'static str> {
     let has_it = |python: &&str| {
         let asked = Command::new(python)

@@ -22,7 +22,8 @@ fn file(name: &str) -> String {
     format!("tests/python/{name}.toml")
 }
 
-/// The framework of the tests in a folder of the test's own: an interpreter writes beside what it imports.
+/// Returns the framework of the tests in the test's own directory, because an interpreter writes next to the files that
+/// it imports.
 fn packages(scratch: &Scratch) -> PathBuf {
     let (from, to) = (
         root().join("tests/python/site"),
@@ -40,7 +41,7 @@ fn packages(scratch: &Scratch) -> PathBuf {
     to
 }
 
-/// The program with the framework of the tests where packages are looked for.
+/// Returns the program with the framework of the tests on the search path of packages.
 fn command(scratch: &Scratch, arguments: &[&str]) -> Command {
     with_packages(scratch, scratch.command(arguments))
 }
@@ -89,7 +90,7 @@ fn attempt<'r>(report: &'r Report, name: &str, case: &str) -> &'r Attempt {
         .unwrap_or_else(|| panic!("{name}: no attempt: {:?}", part.verdict))
 }
 
-/// What was seen after a step.
+/// Returns the observation after a step.
 fn seen<'r>(report: &'r Report, name: &str, case: &str, label: &str) -> &'r StepObservation {
     let part = part(report, name);
     let outcome = part.case(case).and_then(|case| case.outcomes.first());
@@ -211,7 +212,7 @@ fn each_line_has_its_value_or_its_exception_its_calls_and_its_contexts() {
     assert!(!forwarding(&report));
 }
 
-/// What is written for Python 3.8 to 3.14 runs on those of them that are here.
+/// Code for Python 3.8 to 3.14 runs on all of these versions that are installed.
 #[test]
 fn every_python_that_is_here_runs_the_same_lines() {
     let mut found = BTreeMap::new();
@@ -365,7 +366,7 @@ fn a_line_is_refused_a_file_from_the_step_on() {
     );
 }
 
-/// That nothing was counted must not read as if nothing was called.
+/// A count of zero must not read as if nothing was called.
 #[test]
 fn a_libcuda_that_is_opened_by_its_path_is_not_counted() {
     let report = allowed("by-path", &[]);

@@ -41,7 +41,7 @@ impl Asked {
     }
 }
 
-/// What the module below this folder answers, in order.
+/// Returns the answers of the module below this directory, in order.
 fn python(folder: &Path, asked: &[Asked]) -> Result<Vec<Value>, String> {
     let scratch = Scratch::new();
     let input = scratch.path().join("asked");
@@ -84,8 +84,8 @@ fn differences(folder: &Path, asked: &[Asked], wanted: &[Value]) -> Vec<String> 
         .collect()
 }
 
-/// Masks that nobody measured: generated ones on 1 to 8 GPUs, of which some UUIDs begin alike, and what
-/// Python and Rust read differently unless told.
+/// Returns masks without a measurement: generated ones on 1 to 8 GPUs, some of them with UUIDs that begin alike, and
+/// those that Python and Rust read differently by default.
 fn others() -> Vec<Asked> {
     let mut all = Vec::new();
     let mut ask = |mask: &str, order: Option<&str>, gpus: &[String]| {
@@ -301,7 +301,7 @@ fn the_package_starts_the_program() {
     );
 }
 
-/// `pip install --target` puts the program beside the package, where no PATH and no Python looks.
+/// `pip install --target` puts the program next to the package, where neither PATH nor Python looks.
 #[test]
 fn the_package_finds_the_program_beside_it_or_says_how_to_get_it() {
     let scratch = Scratch::new();

@@ -1,4 +1,4 @@
-//! Redaction: a path of the machine stands in no form of a redacted trace, in whichever text of it it was.
+//! Redaction: no format of a redacted trace contains a path of the machine, whichever text contained it.
 
 use crate::common;
 

@@ -1,4 +1,4 @@
-//! Calls whose arguments were refused: each is asked again with others, or says why it cannot be.
+//! Calls whose arguments were rejected: each is measured again with others, or has a reason why it cannot be.
 
 use crate::common;
 

@@ -1,11 +1,12 @@
-//! What a trace says of a call that CUDA refused: what `explain` knows of its status, and what the trace knows of its cause.
+//! The report of a trace on a CUDA call that failed: the meaning of its status from `explain`, and the cause if the
+//! trace knows it.
 
 use crate::common;
 
 use common::Scratch;
 
-/// What a program does after `import ctypes, os, sys, threading` and `c = ctypes.CDLL('libcuda.so.1')`, whether it fails, and
-/// what the trace says.
+/// The code of a program after `import ctypes, os, sys, threading` and `c = ctypes.CDLL('libcuda.so.1')`, whether it
+/// fails, and the output of the trace.
 const REFUSED: [(&str, bool, &str); 10] = [
     (
         "c.cuInit(0); sys.exit(c.cuDeviceGet(ctypes.byref(p), 3) and 1)",

@@ -1,6 +1,6 @@
-//! Files that must be refused, each with the exact words that a user sees.
+//! Files that must be rejected, each with the exact message that a user sees.
 //!
-//! `CUDA_PITFALLS_BLESS=1 cargo test --test suite -- rejected::` writes the words anew; read the diff.
+//! `CUDA_PITFALLS_BLESS=1 cargo test --test suite -- rejected::` rewrites the messages; read the diff.
 
 use std::fs;
 use std::path::Path;

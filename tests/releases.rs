@@ -22,7 +22,7 @@ use serde_json::Value;
 
 /// The survey of lines on 2× NVIDIA H100 that answers without a GPU are compared with.
 const ON_GPUS: &str = "releases/on-gpus-h100-x2.json";
-/// What the packages of that machine answer without a GPU.
+/// Results of the packages of that machine without a GPU.
 const SAME_PACKAGES: &str = "releases/image-h100-without-gpus.json";
 
 /// A command that finds the stand-in for uv.

@@ -1,8 +1,8 @@
-//! The committed evidence: it can be read, it judges to what it says, and the simulated driver shows
-//! the same, but for the differences that are written down.
+//! The committed evidence: it can be read, its verdicts match its recordings, and the simulated driver shows the same,
+//! except for the recorded differences.
 //!
-//! `CUDA_PITFALLS_BLESS=1 cargo test --test suite -- replay::` writes `tests/differences.txt` anew; read the
-//! diff, and say why in the commit.
+//! `CUDA_PITFALLS_BLESS=1 cargo test --test suite -- replay::` rewrites `tests/differences.txt`; read the diff, and
+//! give the reason in the commit.
 
 use crate::common;
 
@@ -169,10 +169,10 @@ fn replay(of_two_gpus: bool) {
     }
 }
 
-/// How far the comparison went.
+/// Counts of the comparison.
 #[derive(Default)]
 struct Tally {
-    /// Cases of which both sides were seen.
+    /// Number of cases with observations on both sides.
     compared: usize,
     /// Instances that the simulated driver knows nothing about, and says so.
     not_modelled: BTreeSet<String>,
@@ -200,7 +200,7 @@ fn holds(file: &str, found: &str, is_ours: impl Fn(&str) -> bool) {
     );
 }
 
-/// What of a report can be compared: what ran on another libcudart cannot.
+/// Returns the parts of a report that can be compared: those with another libcudart cannot.
 fn comparable<'r>(
     real: &'r Report,
     current: &BTreeSet<&str>,
@@ -216,7 +216,7 @@ fn comparable<'r>(
     })
 }
 
-/// A run on a simulated machine of so many GPUs.
+/// Runs scenarios on a simulated machine with this number of GPUs.
 fn simulate(gpus: usize, names: &[&str]) -> Report {
     let hazards = Hazard::ALL
         .iter()
@@ -227,7 +227,7 @@ fn simulate(gpus: usize, names: &[&str]) -> Report {
         .1
 }
 
-/// How what a real machine showed differs from what a simulated one of its size showed.
+/// Returns the differences between a real machine and a simulated one of its size.
 fn differences<'r>(
     real: impl Iterator<Item = &'r ScenarioReport>,
     simulated: impl Fn(&'r str) -> Option<&'r ScenarioReport>,
@@ -298,12 +298,13 @@ fn compare(real: &ScenarioReport, simulated: &ScenarioReport, compared: &mut usi
     lines
 }
 
-/// The calls of a case, or without one the effect. The file's hash is no use here: it changes with every word.
+/// Returns the calls of a case or, if `case` is `None`, the effect. The file's hash cannot be used here: it changes
+/// with every word.
 fn asked(scenario: &ScenarioReport, case: Option<&str>) -> Option<String> {
     scenario.plan.as_ref()?.question_json(case)
 }
 
-/// The GPUs whose memory a real machine did not measure, such as those that were left out.
+/// Returns the GPUs without a memory measurement on a real machine, such as those that were left out.
 fn unmeasured(case: &CaseReport) -> BTreeSet<String> {
     let steps = case
         .outcomes
@@ -315,7 +316,7 @@ fn unmeasured(case: &CaseReport) -> BTreeSet<String> {
     hidden.map(|(gpu, _)| gpu.clone()).collect()
 }
 
-/// What was seen, without what varies and without what says nothing about the machine.
+/// Returns the observations, without those that vary and those that say nothing about the machine.
 fn outcomes(case: &CaseReport, unmeasured: &BTreeSet<String>) -> Vec<Observation> {
     let mut outcomes: Vec<Observation> = case
         .outcomes
@@ -328,7 +329,7 @@ fn outcomes(case: &CaseReport, unmeasured: &BTreeSet<String>) -> Vec<Observation
     outcomes
 }
 
-/// Where two outcomes differ, step by step and fact by fact.
+/// Returns the differences between two outcomes, step by step and fact by fact.
 fn steps(real: &Observation, simulated: &Observation) -> Vec<String> {
     let mut lines = Vec::new();
     if real.end != simulated.end {
@@ -367,7 +368,7 @@ fn steps(real: &Observation, simulated: &Observation) -> Vec<String> {
     lines
 }
 
-/// The facts of a step, each under a name of its own.
+/// Returns the facts of a step, each under its own name.
 fn facts(step: &StepObservation) -> BTreeMap<String, Value> {
     let Ok(Value::Object(all)) = serde_json::to_value(step) else {
         return BTreeMap::new();

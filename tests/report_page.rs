@@ -63,7 +63,8 @@ fn a_report_fits_a_phone_a_tablet_and_a_large_screen() {
     }
 }
 
-/// How many rows of the summary, and sections of answers, are seen with each choice of a filter.
+/// Script that returns the numbers of visible rows of the summary, and of visible sections of answers, for each choice
+/// of a filter.
 const FILTERED: &str = "seen: Object.fromEntries(all('.filter input').map(one => {
       one.click();
       const seen = s => all(s).filter(row => box(row).height > 0).length;

@@ -1,5 +1,5 @@
-//! What the repository promises, held against its files: no test file is left out, every dependency has its line, no
-//! room grows unnoticed, and nothing names a machine of our own.
+//! Promises of the repository, compared with its files: no test file is left out, every dependency has its line, no
+//! crate grows unnoticed, and nothing names a machine of our own.
 
 use crate::common;
 
@@ -69,8 +69,8 @@ fn every_file_of_tests_is_run() {
     );
 }
 
-/// What a run of one's own left in `reports/` must not become evidence: nothing looks into that folder to see what is
-/// there, and the list says it.
+/// A user's own run in `reports/` must not become evidence: nothing lists that directory to find evidence, and the list
+/// is explicit.
 #[test]
 fn evidence_is_found_by_its_list_alone() {
     let mut stray = Vec::new();
@@ -137,7 +137,7 @@ fn the_readme_begins_with_the_two_commands() {
     assert!(first < 8, "the commands come first, not on line {first}");
 }
 
-/// What belongs to a machine on which this was once built, and to nobody else's.
+/// Names of places that exist only on a machine where this was once built.
 #[test]
 fn no_tracked_file_names_a_place_of_our_own() {
     let forbidden = [
@@ -176,14 +176,14 @@ fn no_tracked_file_names_a_place_of_our_own() {
 /// Lines of Rust of a room.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Lines {
-    /// Neither tests, comments nor blank.
+    /// Lines that are neither tests, comments nor empty.
     code: usize,
     tests: usize,
     all: usize,
 }
 
-/// The most lines of each room: code, tests, and all lines with comments and blank ones. Raise a figure in a commit of
-/// its own that says what a user gets for it. Lower it when a room has become smaller.
+/// The most lines of each crate: code, tests, and all lines with comments and empty ones. Raise a figure in a separate
+/// commit that says what a user gets for it. Lower it when a crate has become smaller.
 const BUDGET: [(&str, usize, usize, usize); 11] = [
     ("scenarios", 74, 19, 137),
     ("src/answers", 18_991, 6_816, 30_587),
@@ -198,7 +198,7 @@ const BUDGET: [(&str, usize, usize, usize); 11] = [
     ("xtask", 3_960, 558, 5_185),
 ];
 
-/// Whether a file is a test as a whole: it lies below a folder of tests, or its name says so.
+/// Returns `true` if the entire file is a test: it lies below a directory of tests, or has the name of one.
 fn is_test(path: &str) -> bool {
     path.split('/')
         .map(|part| part.strip_suffix(".rs").unwrap_or(part))
@@ -278,7 +278,7 @@ fn no_room_exceeds_its_budget_of_lines() {
 /// is a function.
 const NAMED_CLOSURES: usize = 78;
 
-/// The name of the item that begins in a line, if it is of one of these kinds.
+/// Returns the name of the item that begins on a line, if it is of one of these kinds.
 fn item_name<'l>(line: &'l str, kinds: &[&str]) -> Option<&'l str> {
     let is_before = |word: &&str| {
         word.starts_with("pub") || word.ends_with(')') || ["const", "unsafe"].contains(word)
@@ -291,7 +291,7 @@ fn item_name<'l>(line: &'l str, kinds: &[&str]) -> Option<&'l str> {
         .next()
 }
 
-/// A name that is found by searching for it is no word of every other line, and belongs to one type.
+/// A name that can be searched for is not a common word, and belongs to one type.
 #[test]
 fn names_can_be_searched_for() {
     let (mut closures, mut vague, mut types) =

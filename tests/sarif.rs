@@ -1,9 +1,9 @@
-//! The SARIF of traces: of every committed one, of one whose every text is hostile, and of
-//! a program on the simulated machine.
+//! The SARIF of traces: of every committed one, of one with hostile text in every place, and of a program on the
+//! simulated machine.
 //!
-//! The schema of the standard is a document of OASIS whose repository grants no licence to copy it, so it is not
+//! The schema of the standard is a document of OASIS whose repository grants no license to copy it, so it is not
 //! committed. `tests/sarif.subset.json` has the requirements of the standard for the properties that the program
-//! writes, and allows no others. With `SARIF_SCHEMA=FILE` the schema of the standard is asked too:
+//! writes, and allows no others. With `SARIF_SCHEMA=FILE` the schema of the standard is checked in addition:
 //! <https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json>.
 
 use crate::common;

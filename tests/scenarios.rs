@@ -1,12 +1,12 @@
-//! Scenarios as tests: one trial for each case of each instance, on the simulated driver (`sim`) and,
-//! where there are any, on this host's GPUs (`gpu`).
+//! Scenarios as tests: one trial for each case of each instance, on the simulated driver (`sim`) and, where available,
+//! on this host's GPUs (`gpu`).
 //!
-//! Listing reads the scenario files and counts device nodes; no CUDA call is ever made in this
-//! process. A folder of scenarios runs once for all its trials. GPU trials hold a lock on a file, so
-//! that they exclude each other across threads and, under nextest, across processes; their reports
-//! are kept in the folder that `CUDA_PITFALLS_KEEP_REPORTS` names.
+//! Listing reads the scenario files and counts device nodes; no CUDA call is ever made in this process. A directory of
+//! scenarios runs once for all its trials. GPU trials hold a lock on a file, so that they exclude each other across
+//! threads and, under nextest, across processes; their reports are kept in the directory of
+//! `CUDA_PITFALLS_KEEP_REPORTS`.
 //!
-//! The trials of `deploy` are here too: they wait for other processes while the questions are asked.
+//! The trials of `deploy` are here too: they wait for other processes while the scenarios run.
 
 mod common;
 #[path = "deploy/main.rs"]
@@ -30,15 +30,15 @@ use common::{Scratch, all_simulated};
 /// Longer than a folder takes on 8 GPUs.
 const LONGEST: Duration = Duration::from_secs(900);
 
-/// What one trial runs.
+/// Subject of one trial.
 #[derive(Clone)]
 struct Subject {
     instance: String,
     case: String,
     gpus: usize,
-    /// Whether anything is expected. What takes root or a changed setting may wait for a measurement.
+    /// `true` if an expectation exists. A scenario that requires root or a changed setting may wait for a measurement.
     expects: bool,
-    /// Whether its lines need packages.
+    /// `true` if its lines need packages.
     is_of_a_framework: bool,
 }
 
@@ -194,7 +194,7 @@ fn on_gpus(subject: &Subject, present: usize, runs: &Runs) -> Result<Completion,
     answered(&done, &subject.case, Provenance::Measured, false)
 }
 
-/// What must hold wherever a scenario ran.
+/// Checks the properties that a scenario must have wherever it ran.
 fn answered(
     done: &ScenarioReport,
     case: &str,
@@ -239,10 +239,10 @@ fn attempts<'r>(done: &'r ScenarioReport, case: &str) -> &'r [Attempt] {
         .map_or(&[], |case| &case.attempts)
 }
 
-/// One run for all instances of a folder on a machine: the instrument is measured once for all of them.
+/// A run of all instances of a directory on a machine, so that the instrument is measured once for all of them.
 #[derive(Default)]
 struct Runs {
-    /// Whether all trials are made: then the other test programs share the simulated run.
+    /// `true` if all trials run: then the other test programs share the simulated run.
     is_whole: bool,
     by_folder: BTreeMap<(&'static str, String), Run>,
 }
@@ -262,7 +262,7 @@ impl Runs {
             .insert(subject.instance.clone());
     }
 
-    /// What the run of a subject's folder found of its instance.
+    /// Returns the result for the subject's instance from the run of its directory.
     fn part(&self, on: &'static str, subject: &Subject) -> Result<ScenarioReport, String> {
         if self.is_whole && on == "sim:h200-x2" {
             let mut all = all_simulated().iter().flat_map(|report| &report.scenarios);

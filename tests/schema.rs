@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 
 use common::{Scratch, committed_reports, root};
 
-/// What the program prints for a kind of document.
+/// Returns the schema that the program prints for a kind of document.
 fn printed(of: &str) -> String {
     Scratch::new().run(&["schema", of]).good().stdout
 }
@@ -22,7 +22,7 @@ fn validator(of: &str) -> Validator {
     jsonschema::validator_for(&schema).expect("a schema can be used")
 }
 
-/// What a schema has against a document.
+/// Returns the errors of a schema for a document.
 fn errors(validator: &Validator, document: &Value) -> Vec<String> {
     validator
         .iter_errors(document)
@@ -233,7 +233,7 @@ fn compact_and_merged_documents_validate() {
     );
 }
 
-/// What `explain --json` prints of each kind of text: a call, an error, a line, a variable, a symptom, and nothing.
+/// `explain --json` for each kind of text: a call, an error, a line, a variable, a symptom, and nothing.
 #[test]
 fn what_explain_prints_validates() {
     let validator = validator("explanation");

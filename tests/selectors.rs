@@ -1,4 +1,4 @@
-//! What a run asks, what it leaves out, and how it ends where the machine cannot answer.
+//! The questions that a run selects and leaves out, and its end if the machine cannot answer.
 
 use crate::common;
 
@@ -12,7 +12,7 @@ use cuda_pitfalls::report::Report;
 
 use common::Scratch;
 
-/// One GPU: the least that a scenario can run on.
+/// A machine with one GPU, the minimum for a scenario.
 const ONE_GPU: &str = "sim:h200-x1";
 const TWO_GPUS: &str = "sim:h200-x2";
 /// A scenario that needs one GPU, and one that needs two.

@@ -1,4 +1,4 @@
-//! A report is put in place of the one before: whoever reads meanwhile has one of the two in full.
+//! A report replaces the previous one atomically: a reader at that time gets one of the two in full.
 
 use crate::common;
 

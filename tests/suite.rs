@@ -1,5 +1,5 @@
 //! The tests, as one program: it is linked once, and its tests share the cores. `cargo test --test suite -- trace::`
-//! runs those of one file. `Cargo.toml` says which files are programs of their own, and why.
+//! runs those of one file. `Cargo.toml` lists the files that are separate programs, with the reasons.
 
 mod common;
 

@@ -12,10 +12,10 @@ use cuda_pitfalls::verdict::{Kind, Reason};
 
 use common::{Ran, Scratch, names_in, part};
 
-/// One GPU: the least that can be watched.
+/// A machine with one GPU, the minimum for sampling.
 const MACHINE: &str = "sim:h200-x1";
 
-/// What became of a worker that went wrong.
+/// Result of a worker that went wrong.
 struct Outcome {
     ran: Ran,
     report: Report,
@@ -41,7 +41,7 @@ impl Outcome {
         step.map_or("no step", |step| plan.cases[0].steps[step].label.as_str())
     }
 
-    /// Fails unless nothing was concluded, for this reason, and the program says so.
+    /// Fails unless the result is inconclusive for this reason, and the program reports the reason.
     fn inconclusive(&self, reason: Reason) {
         let verdict = &self.scenario().verdict;
         assert_eq!(
@@ -102,8 +102,8 @@ fn run(stem: &str) -> Outcome {
     }
 }
 
-/// A hang: the deadline is named, kept, and ends in the signals that were needed and no others. A deadline that nobody
-/// keeps never ends the run.
+/// Checks a hang: the deadline is reported and kept, and ends in the signals that were needed and no others. A deadline
+/// that is not enforced never ends the run.
 fn hangs(stem: &str, sent: &[&str]) {
     let outcome = run(stem);
     let exit = &outcome.attempt().recording.exit;
@@ -178,7 +178,7 @@ fn a_fork_that_fails_is_not_waited_for() {
     outcome.inconclusive(Reason::ExitedEarly);
 }
 
-/// Leaving early: whatever the exit code, steps that were not made are no answer.
+/// Checks an early exit: whatever the exit code, steps that were not made do not count as an answer.
 fn leaves_early(stem: &str, code: i32) {
     let outcome = run(stem);
     let exit = &outcome.attempt().recording.exit;

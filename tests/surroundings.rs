@@ -1,5 +1,5 @@
-//! The program where its caller made things difficult: odd names of folders, a umask, limits, ignored
-//! signals, descriptors that are nobody's business.
+//! The program in a difficult environment: odd names of directories, a umask, limits, ignored signals, unrelated
+//! descriptors.
 
 use crate::common;
 
@@ -19,7 +19,7 @@ use rustix::process::Signal;
 
 use common::{LONGEST, Scratch, behind};
 
-/// One GPU: the least that can be watched.
+/// A machine with one GPU, the minimum for sampling.
 const MACHINE: &str = "sim:h200-x1";
 
 /// Names that a line of `/proc/self/maps` cannot be split for, or that are not text.
@@ -183,7 +183,7 @@ fn a_limit_on_the_size_of_files_fails_the_report_and_kills_nobody() {
     scratch.assert_no_process_left();
 }
 
-/// To list a folder takes a descriptor, of which there may be none when it was made.
+/// Listing a directory takes a descriptor, and none may be left when it was made.
 #[test]
 fn a_folder_that_a_program_without_descriptors_leaves_is_named() {
     let scratch = Scratch::new();

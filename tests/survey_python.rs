@@ -408,7 +408,7 @@ fn a_survey_that_was_stopped_goes_on_with_the_rest() {
     assert!(is_kept(&before, &after.rows), "a row was asked twice");
 }
 
-/// Whether all rows are there still, but for those of the instrument, which is tried anew.
+/// Returns `true` if all rows are still present, except for those of the instrument, which is tried again.
 fn is_kept(before: &[SurveyRow], after: &[SurveyRow]) -> bool {
     before
         .iter()
@@ -467,7 +467,7 @@ fn interpreter(scratch: &Scratch, script: &str) -> String {
     path.to_string_lossy().into_owned()
 }
 
-/// The list that comes with the program, on the simulated machine.
+/// Runs the built-in list on the simulated machine.
 fn built_in(scratch: &Scratch, change: impl FnOnce(&mut Command)) -> Ran {
     let out = scratch.at("reports");
     let mut command = scratch.command(&[

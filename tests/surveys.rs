@@ -71,7 +71,7 @@ fn committed_surveys_are_measured_and_as_their_schemas_say() {
     }
 }
 
-/// What frameworks say where the driver does not start names its status, or is a message that `explain` knows.
+/// A framework's message after a failed start of the driver contains its status, or `explain` knows it.
 #[test]
 fn what_frameworks_say_of_a_driver_that_does_not_start_is_explained() {
     let explainer = Explainer::embedded();

@@ -1,8 +1,8 @@
-//! A machine that others use too: verdicts as on an idle one, or open, and never a surprise.
+//! A machine that other processes use too: verdicts are the same as on an idle one, or open, and never unexpected.
 //!
-//! The machine is simulated and shared: the program finds the simulated libraries where it would find
-//! real ones, and so do co-tenants and a second run beside it. What is shown here is how the harness
-//! treats co-tenants, not how a driver does; the reports of real machines show that.
+//! The machine is simulated and shared: the program finds the simulated libraries where it would find real ones, and so
+//! do co-tenants and a second run at the same time. These tests show how the harness treats co-tenants, not how a
+//! driver does; the reports of real machines show that.
 
 use crate::common;
 #[path = "examples/co_tenant/play.rs"]
@@ -25,12 +25,12 @@ use cuda_pitfalls::verdict::{ExpectationMet, Kind, Reason};
 
 use common::{LONGEST, Running, Scratch, eventually, read_reports};
 
-/// What this test program plays beside a run, if it is started for that.
+/// Role of this test program during a run, if it is started for that.
 const PART: &str = "CUDA_PITFALLS_CO_TENANT";
 const LIBRARY: &str = "CUDA_PITFALLS_CO_TENANT_LIBRARY";
 
-/// Questions whose verdicts stand on contexts, on visibility and on memory; all by libcuda, which the
-/// shared machine has.
+/// Questions whose verdicts depend on contexts, on visibility and on memory; all by libcuda, which the shared machine
+/// has.
 const ASKED: [&str; 8] = [
     "context/retain-is-counted",
     "context/second-context-costs-again",
@@ -90,7 +90,7 @@ impl Shared {
         command
     }
 
-    /// Runs questions to their end; each run has a folder of its own for what it prints.
+    /// Runs questions to their end; each run has a separate directory for its output.
     fn run(&self, more: &[&str]) -> Report {
         report(Scratch::new().start(self.command("reports", more)))
     }
@@ -122,7 +122,7 @@ fn played(part: &str, library: &str) -> Command {
     command
 }
 
-/// Not a test: what [`played`] starts.
+/// Starts [`played`] in a child process; not a test by itself.
 #[test]
 #[ignore = "started by the other tests"]
 fn a_part_that_is_played_beside_a_run() {
@@ -240,7 +240,8 @@ fn memory_is_not_judged_where_somebody_disturbed_the_calibration() {
     );
 }
 
-/// Whoever has called `cuInit` on the GPU keeps what managed memory leaves there, and is in no list.
+/// A co-tenant that has called `cuInit` on the GPU keeps the memory that managed memory leaves there, and is in no
+/// list.
 #[test]
 fn what_somebody_else_keeps_is_no_surprise() {
     let measured = read_reports()

@@ -1,5 +1,5 @@
-//! `trace` on the simulated machine: the programs of `tests/traced` show what their first lines say, end
-//! as they would without it, and nothing that happens to the tracer harms them.
+//! `trace` on the simulated machine: the events of the programs of `tests/traced` are those in their first lines, they
+//! end as they would without it, and nothing that happens to the tracer harms them.
 
 #[path = "traced/attacks/main.rs"]
 mod attacks;
@@ -130,7 +130,7 @@ fn words(node: &Node, program: &Program) -> Vec<String> {
     words
 }
 
-/// Programs, and the pitfall that a trace of each has, with the label of the line that is at fault; none if it has none.
+/// Programs, and the pitfall that a trace of each has, with the label of the line at fault; `None` without a pitfall.
 const PITFALLS: &[(&str, Option<(&str, &str)>)] = &[
     ("late_mask.py", Some(("late-mask", "written"))),
     ("late_mask.c", Some(("late-mask", "written"))),
@@ -184,7 +184,7 @@ fn pitfall_is_found(name: &str, trace: &Trace) {
     }
 }
 
-/// Whether an event is what a program says it shows, in the words of tests/traced/README.md.
+/// Returns `true` if an event is the one that a program's comment announces, in the words of tests/traced/README.md.
 fn is_shown(said: &str, event: &TraceEvent) -> bool {
     let (kind, rest) = said.split_once([',', ' ']).unwrap_or((said, ""));
     let rest = rest.trim();
@@ -438,7 +438,7 @@ fn a_libcuda_that_is_opened_by_its_path_is_said_to_be_unseen() {
     );
 }
 
-/// No real libcudart makes a context without calling libcuda; the simulated one does.
+/// No real libcudart creates a context without calling libcuda; the simulated one does.
 #[test]
 fn a_program_of_the_simulated_libcudart_is_not_blamed_for_what_is_not_seen() {
     let script = "import ctypes; rt = ctypes.CDLL('libcudart.so.12'); p = ctypes.c_void_p()\n\

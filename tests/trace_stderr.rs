@@ -1,4 +1,4 @@
-//! The stderr of a traced program: its last lines are known, and nobody can tell that they are.
+//! The stderr of a traced program: its last lines are recorded, and the program cannot notice it.
 
 use crate::common;
 

@@ -10,7 +10,8 @@ use std::path::Path;
 use common::root;
 use common::traced::{Node, PROGRAMS, command, events, lines_of, run};
 
-/// How often a hook is called in the processes of a program that is run without arguments: once where nothing else stands here.
+/// Number of calls of a hook in the processes of a program that runs without arguments: once for programs that are not
+/// listed.
 const HOOKED: &[(&str, usize)] = &[
     // Not in the child of `env -i`, which has no variables.
     ("spawn.py", 2),

@@ -17,7 +17,7 @@ use cuda_pitfalls::verdict::Provenance;
 use cuda_pitfalls::{compare, diagnosis, policy, render::Format, render::trace::TraceView};
 use serde_json::Value;
 
-/// Programs that do not initialise CUDA.
+/// Programs that do not initialize CUDA.
 const WITHOUT_CUDA: [&str; 3] = ["count_by_nvml", "jax_cpu", "no_cuda"];
 
 /// The folders of committed traces, by name.
@@ -30,7 +30,7 @@ fn committed() -> Vec<PathBuf> {
         .collect()
 }
 
-/// What the summary of `trace --json` says, a line for each process, context and finding.
+/// Writes the summary of `trace --json`, a line for each process, context and finding.
 fn pinned(said: &mut String, summary: &Value) {
     let at = |value: &Value| match &value["at"] {
         Value::Null => "no line of the program".to_owned(),
@@ -129,7 +129,7 @@ fn committed_traces_show_what_they_showed() {
     );
 }
 
-/// What is found, without the process: forms tell once what several processes do alike.
+/// Returns the finding without its process, because the output merges equal findings of several processes.
 fn nameless(finding: &Finding) -> String {
     finding.says.replace(&format!("pid {}", finding.pid), "pid")
 }

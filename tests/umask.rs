@@ -13,12 +13,12 @@ use common::Scratch;
 
 use crate::releases;
 
-/// What the caller's program does: it says its umask, makes a file with it, and lists what others can write to.
+/// The caller's program: it prints its umask, makes a file with it, and lists the files that others can write to.
 const LOOKS: &str =
     "umask > said; : > own; find \"$CUDA_PITFALLS_TRACED\" ! -type l ! -type s -perm /022 >> said";
 
-/// What others can write to below a folder. A link has no permissions. A socket takes messages of a program that gave up
-/// root, and the tracer checks from whom.
+/// Collects the files that others can write to below a directory. A link has no permissions. A socket takes messages of
+/// a program that gave up root, and the tracer checks the sender.
 fn writable_in(folder: &Path, found: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         // It may be gone already.
@@ -35,7 +35,7 @@ fn writable_in(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// Runs a command with an umask that takes nothing away, and returns what others could write to while it ran or after.
+/// Runs a command with a umask of 0, and returns the files that others could write to while it ran or after.
 fn writable_during(scratch: &Scratch, mut command: Command) -> Vec<PathBuf> {
     let home = scratch.path().join("home");
     fs::create_dir_all(&home).expect("a folder of our own");

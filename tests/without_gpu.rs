@@ -1,4 +1,5 @@
-//! What needs no GPU: `mask` predicts, `sim` starts programs on the simulated machine, and a trace where no GPU is.
+//! Commands that need no GPU: `mask` predicts, `sim` starts programs on the simulated machine, and `trace` runs on a
+//! machine without a GPU.
 
 use std::fs;
 use std::process::{Command, Output};
@@ -8,7 +9,7 @@ use serde_json::Value;
 use crate::common::traced::{LATE, Node, in_time};
 use crate::common::{PROGRAM, Scratch};
 
-/// A program that initialises CUDA, counts, and calls what the simulated machine does not model.
+/// A program that initializes CUDA, counts, and calls what the simulated machine does not model.
 const COUNTS: &str = "
 import ctypes, sys
 libcuda = ctypes.CDLL('libcuda.so.1')
@@ -238,8 +239,8 @@ fn where_no_gpu_is_a_trace_names_who_calls_cu_init() {
     assert_eq!(run(&clean, &[]).2, Some(0));
 }
 
-/// What a program does that gives up on the simulated driver (`tests/injection/gives_up.c`), what is forbidden, the exit code
-/// of the trace, and what it says.
+/// The actions of a program that gives up on the simulated driver (`tests/injection/gives_up.c`), the policy, the exit
+/// code of the trace, and its output.
 const GIVEN_UP: [(&str, &str, i32, &str); 26] = [
     (
         "d",
@@ -342,8 +343,8 @@ fn what_gave_up_on_the_simulated_driver_is_not_taken_for_clean() {
     }
 }
 
-/// What the simulated driver refuses, and what it lacks, after a `cuInit` that it answered: the call, and the function that a
-/// trace names.
+/// Calls that fail on the simulated driver, and functions that it lacks, after a successful `cuInit`: the call, and the
+/// function that a trace reports.
 const NOT_MODELLED: [(&str, &str); 3] = [
     (
         "c.cuModuleLoadData(ctypes.byref(p), b'no PTX')",
@@ -398,8 +399,8 @@ fn a_trace_on_the_simulated_machine_names_what_is_not_modelled() {
         .good();
 }
 
-/// What a program does (`tests/injection/optional.c`), and the optional library that the trace says it looked for in vain.
-/// `here/` has a libcufile.so.0, which only the program itself finds by its name, and a library that needs it.
+/// The actions of a program (`tests/injection/optional.c`), and the optional library that the trace reports as not
+/// found. `here/` has a libcufile.so.0, which only the program itself finds by its name, and a library that needs it.
 const OPTIONAL: [(&[&str], Option<&str>); 18] = [
     (&["libcufile.so.0"], Some("libcufile.so.0 (optional.c:18)")),
     (

@@ -1,8 +1,8 @@
-//! What the harness costs: one attempt of `memory/context-cost` (its trap) against a bare C program
+//! The overhead of the harness: one attempt of `memory/context-cost` (its trap) against a bare C program
 //! that makes the same calls, in pairs, on the GPUs of this machine.
 //!
-//! `cargo bench --bench overhead` builds the bare program with `cc` and needs a GPU; elsewhere it
-//! says so and measures only the commands that need none. To measure on a machine without cargo,
+//! `cargo bench --bench overhead` builds the bare program with `cc` and needs a GPU; without one it
+//! prints a note and measures only the other commands. To measure on a machine without cargo,
 //! carry three files there (this program, `cuda-pitfalls` and the bare program) and run
 //! `overhead PROGRAM BARE`. Numbers are ratios within one run: machines are noisy, pairs less so.
 
@@ -234,7 +234,7 @@ struct Bare {
     phases: [u64; 6],
 }
 
-/// Where the time of a worker and of the bare program goes.
+/// Phases of the time of a worker and of the bare program.
 const PHASES: [&str; 6] = [
     "1 until the first call",
     "2 cuInit",

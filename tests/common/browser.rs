@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::Scratch;
 
-/// A browser of this machine; none, said on stderr, where there is none and it is not required.
+/// Returns a browser of this machine; `None`, with a message on stderr, if none is installed and it is not required.
 pub(crate) fn browser() -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let names = ["chromium", "chromium-browser", "google-chrome"];
@@ -30,9 +30,10 @@ pub(crate) fn browser() -> Option<PathBuf> {
     found
 }
 
-/// What a browser makes of pages, each so many pixels wide: measured from a page around them, because the pages
-/// themselves let no script run. `facts` adds to what is measured: members of an object of JavaScript, which
-/// may use `all(SELECTOR)` and `box(ELEMENT)`. A browser takes a second to start, so that it opens all of them.
+/// Opens pages in a browser, each at a width in pixels, and returns the measurements. They are taken from a page around
+/// them, because the pages themselves let no script run. `facts` adds members of a JavaScript object to the
+/// measurements, and may use `all(SELECTOR)` and `box(ELEMENT)`. A browser takes a second to start, so one opens all of
+/// them.
 pub(crate) fn opened(
     browser: &Path,
     scratch: &Scratch,

@@ -1,5 +1,5 @@
-//! What the tests need of the machine, looked for once, before `main`. Nothing else that happens to be there can change
-//! what they find: not a PATH, a HOME, a locale, a mask, nor a variable of Python, Slurm or a version manager.
+//! The tools that the tests need of the machine, searched for once, before `main`. Nothing else on the machine can
+//! change the results: not a PATH, a HOME, a locale, a mask, nor a variable of Python, Slurm or a version manager.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -20,10 +20,10 @@ const TOOLS: [&str; 7] = [
     "promtool",
     "chromium-browser",
 ];
-/// What the interpreter itself says of itself: on PATH may be a script that looks for it, and puts a folder with other
-/// programs in front, or something that does not start.
+/// Arguments that make the interpreter print its own path. The one on PATH may be a script that searches for it, and
+/// puts a directory with other programs in front, or a program that does not start.
 const ASK: [&str; 2] = ["-c", "import sys, ctypes; print(sys.executable)"];
-/// Variables of the caller that stay: those by which tests are steered, and of Cargo and rustup.
+/// Variables of the caller that are kept: those that control the tests, and those of Cargo and rustup.
 const KEPT: &str = "CI EXPORT_ALL EXPORT_BLESS SARIF_SCHEMA TMPDIR USER CUDA_PITFALLS_BLESS CUDA_PITFALLS_KEEP_REPORTS LLVM_PROFILE_FILE";
 const KEPT_OF: [&str; 3] = ["CARGO", "RUST", "NEXTEST"];
 

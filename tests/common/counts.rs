@@ -1,10 +1,10 @@
-//! Whether workers made the listed calls and no others, by the counts of a trace that ran meanwhile.
+//! Comparison of the calls of workers with the listed ones, by the counts of a trace that ran at the same time.
 
 use cuda_pitfalls::report::Report;
 use cuda_pitfalls::trace::{CallCount, Trace};
 use cuda_pitfalls_calls::{self as calls, CallLibrary};
 
-/// What the worker asks the driver on its own account after each step.
+/// Driver calls that the worker makes on its own account after each step.
 const PROBES: [&str; 5] = [
     "cuDeviceGetCount",
     "cuDeviceGetUuid_v2",
@@ -13,10 +13,10 @@ const PROBES: [&str; 5] = [
     "cuCtxGetDevice",
 ];
 
-/// What NVML asks of libcuda in the same process: once when it is initialised, and for its own version of CUDA.
+/// Calls of libcuda that NVML makes in the same process: once when it is initialized, and for its own CUDA version.
 const OF_NVML: [&str; 2] = ["cuGetExportTable", "cuDriverGetVersion"];
 
-/// How many attempts and counts were compared, and what was not as listed.
+/// Number of attempts and counts that were compared, and the differences.
 #[derive(Debug, Default)]
 pub(crate) struct Compared {
     pub(crate) attempts: usize,
@@ -24,8 +24,8 @@ pub(crate) struct Compared {
     pub(crate) wrong: Vec<String>,
 }
 
-/// Compares the counts of each attempt's process with its steps. Attempts are left out that start processes, whose
-/// counts are their own, and those that call libraries which make driver calls of their own.
+/// Compares the counts of each attempt's process with its steps. Attempts are left out if they start processes, which
+/// have separate counts, or call libraries that make driver calls themselves.
 pub(crate) fn compare(report: &Report, trace: &Trace) -> Compared {
     let mut compared = Compared::default();
     for scenario in &report.scenarios {

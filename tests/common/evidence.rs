@@ -10,9 +10,9 @@ use std::path::{Path, PathBuf};
 
 use cuda_pitfalls::input::{document_path, open_document};
 
-/// The list's place in the repository. Each line is one of `sha256sum`, which can check it: a hash, two blanks, and
-/// a file's path from this folder. A packed document is listed by the name and the hash of what was packed, so that
-/// packing changes no line.
+/// The list's location in the repository. Each line is one of `sha256sum`, which can check it: a hash, two spaces, and
+/// a file's path from this directory. A packed document is listed by the name and the hash of its unpacked content, so
+/// that packing changes no line.
 pub(crate) const LIST: &str = "reports/evidence.sha256";
 
 const SOURCE: &str = include_str!("../../reports/evidence.sha256");
@@ -26,10 +26,10 @@ pub(crate) struct Listed {
     pub(crate) sha256: String,
 }
 
-/// Why a file of the list is not read.
+/// Reasons why a file of the list is not read.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum EvidenceError {
-    /// It cannot be read.
+    /// The file cannot be read.
     #[error("cannot read `{}`, which {LIST} lists: {source}", path.display())]
     Missing {
         /// The file.
@@ -42,7 +42,7 @@ pub(crate) enum EvidenceError {
     Changed {
         /// The file.
         path: PathBuf,
-        /// What the file has.
+        /// Hash of the file's content.
         found: String,
     },
 }
@@ -95,11 +95,11 @@ pub(crate) fn file_sha256(path: &Path) -> io::Result<String> {
 }
 
 impl Listed {
-    /// The path of the file in a folder `reports`, if it is the one that was listed. A packed document keeps its name
-    /// in the list, by which [`read_file`] and every reader of documents find it.
+    /// Returns the path of the file in a directory `reports`, if it is the one that was listed. A packed document keeps
+    /// its name in the list; [`read_file`] and every reader of documents find it by that name.
     ///
     /// # Errors
-    /// It cannot be read, or is another.
+    /// Returns an error if the file cannot be read, or has a different hash.
     pub(crate) fn find(&self, reports: &Path) -> Result<PathBuf, EvidenceError> {
         let path = reports.join(&self.name);
         match file_sha256(&path) {

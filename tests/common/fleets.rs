@@ -26,20 +26,20 @@ const MODELS: [&str; 4] = [
 /// Differences in bytes that are put in. The first is less than what is noise on an H200 (2 MiB).
 pub(crate) const SIZES: [i64; 5] = [1 << 20, 4 << 20, 16 << 20, 64 << 20, 512 << 20];
 
-/// How to make a fleet.
+/// Parameters of a synthetic fleet.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Recipe {
-    /// Machines with a report of their own.
+    /// Machines with a separate report.
     pub(crate) machines: usize,
-    /// How many documents of a hundred are hostile, broken, old, simulated or doubles.
+    /// Percentage of documents that are hostile, broken, old, simulated or duplicates.
     pub(crate) hostile_percent: usize,
-    /// How many machines of a hundred differ in something.
+    /// Percentage of machines that differ in something.
     pub(crate) differing_percent: usize,
     /// The start of all random numbers.
     pub(crate) seed: u64,
 }
 
-/// What was put into a fleet.
+/// The known content of a fleet.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Truth {
     /// The names of machines whose reports are whole.
@@ -48,13 +48,13 @@ pub(crate) struct Truth {
     pub(crate) outcomes: BTreeSet<(String, String, &'static str)>,
     /// Machine, question, case and GPU, and by how many bytes more.
     pub(crate) bytes: BTreeMap<(String, String, String), i64>,
-    /// How many documents belong into each bucket.
+    /// Number of documents in each bucket.
     pub(crate) buckets: BTreeMap<String, u64>,
-    /// How many documents there are.
+    /// Number of documents.
     pub(crate) documents: u64,
 }
 
-/// One document: what its file is called, and what is in it.
+/// A document: the name of its file, and its content.
 pub(crate) struct Document {
     pub(crate) name: String,
     pub(crate) bytes: Vec<u8>,
@@ -66,7 +66,7 @@ pub(crate) struct Generator {
     bases: Vec<Value>,
     random: Random,
     machine: usize,
-    /// Documents that come next: what belongs to the machine before.
+    /// Next documents, which belong to the previous machine.
     pending: Vec<Document>,
     pub(crate) truth: Truth,
 }
@@ -206,7 +206,7 @@ impl Generator {
         }
     }
 
-    /// One document that is not merged, with the bucket that it belongs into.
+    /// Returns a document that is not merged, with the bucket that it belongs to.
     fn hostile(&mut self, machine: usize) -> (String, Vec<u8>, &'static str) {
         let number = self.truth.documents;
         let mut report = self.report(machine, 1);

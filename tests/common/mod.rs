@@ -1,5 +1,5 @@
-//! What the test programs share: running the program in a folder of its own, with a time limit, and
-//! seeing every process it has started.
+//! Helpers that the test programs share: running the program in a separate directory, with a time limit, and observing
+//! every process it has started.
 
 #![allow(dead_code, reason = "each test program uses a part of this")]
 
@@ -37,7 +37,7 @@ pub(crate) fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// Whether expected texts are to be written anew.
+/// Returns `true` if expected texts are to be rewritten.
 pub(crate) fn bless() -> bool {
     std::env::var_os("CUDA_PITFALLS_BLESS").is_some()
 }
@@ -74,7 +74,7 @@ pub(crate) fn behind(before: &[&str], command: &Command) -> Command {
     behind
 }
 
-/// How a program ended, and what it printed.
+/// Exit code and output of a program.
 #[derive(Clone, Debug)]
 pub(crate) struct Ran {
     /// The command line, for the words of a test that fails.
@@ -157,7 +157,7 @@ impl Scratch {
         path
     }
 
-    /// Where reports go.
+    /// Returns the directory of reports.
     pub(crate) fn reports(&self) -> PathBuf {
         self.path().join("reports")
     }
@@ -402,8 +402,9 @@ pub(crate) fn script(path: &Path, text: &str) {
     );
 }
 
-/// The program as it would be on a machine with GPUs: its simulated machine answers, and its reports say that a real driver
-/// did. What hands on a report's answer can be tried by it where there is no GPU. `also` is one more command for sed.
+/// Writes a program that behaves as on a machine with GPUs: its simulated machine answers, and its reports claim that a
+/// real driver did. It allows testing code that forwards a report's answer without a GPU. `also` is one more command
+/// for sed.
 pub(crate) fn as_if_measured(path: &Path, also: &str) {
     let text = format!(
         r#"#!/bin/sh
@@ -442,7 +443,7 @@ pub(crate) fn eventually<T>(
     }
 }
 
-/// Whether a thread of a process is in a system call of this number.
+/// Returns `true` if a thread of a process is in a system call of this number.
 pub(crate) fn is_in_call(pid: i32, number: i64) -> bool {
     let threads = fs::read_dir(format!("/proc/{pid}/task"))
         .into_iter()
@@ -518,7 +519,7 @@ pub(crate) fn part<'r>(report: &'r Report, name: &str) -> &'r ScenarioReport {
     found.unwrap_or_else(|| panic!("{name} is not in the report"))
 }
 
-/// What the committed schema of this name has against a document.
+/// Returns the errors of the committed schema of this name for a document.
 pub(crate) fn against_schema(name: &str, document: &Value) -> Vec<String> {
     let schema = read_json(root().join(format!("reports/{name}.schema.json")));
     let validator = jsonschema::validator_for(&schema).expect("a schema can be used");

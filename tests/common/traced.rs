@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use super::{Ran, Scratch, root};
 
-/// A folder of its own with a simulated machine in it.
+/// A directory with a simulated machine in it.
 pub(crate) struct Node {
     pub(crate) scratch: Scratch,
     /// The folder of links, which is to be first in `LD_LIBRARY_PATH`.
@@ -66,7 +66,8 @@ impl Node {
         out
     }
 
-    /// A C program of `tests/traced`, compiled at the first call. One that names functions of libcuda itself is linked with it.
+    /// Returns a C program of `tests/traced`, compiled at the first call. A program that uses libcuda functions itself
+    /// is linked with it.
     pub(crate) fn program(&self, name: &str) -> PathBuf {
         let named = name.trim_end_matches(".c").replace('/', "-");
         let out = self.file(&named);
@@ -83,7 +84,7 @@ impl Node {
     }
 }
 
-/// A program in Python that makes a context and allocates 64 MiB, without a look at what it is told.
+/// A Python program that creates a context and allocates 64 MiB, without checking any result.
 pub(crate) const MAKES_A_CONTEXT: &str = "
 import ctypes
 cuda = ctypes.CDLL('libcuda.so.1')
@@ -94,11 +95,11 @@ cuda.cuCtxSetCurrent(context)
 cuda.cuMemAlloc_v2(ctypes.byref(memory), ctypes.c_size_t(64 << 20))
 ";
 
-/// What the tracer says of a thread that it did not look at in time.
+/// Text of the tracer about a thread that it did not inspect in time.
 pub(crate) const LATE: &str = "within two seconds";
 
-/// What an attempt in which the tracer was in time came to, or the last of three. A busy machine keeps it from that, which is
-/// another failure than a stack that is wrong.
+/// Returns the result of the first attempt where the tracer was in time, or of the last of three. A busy machine may
+/// delay the tracer, which is a different failure than a wrong stack.
 pub(crate) fn in_time<T>(is_late: impl Fn(&T) -> bool, attempt: impl FnMut() -> T) -> T {
     let mut attempts = std::iter::repeat_with(attempt);
     attempts
@@ -113,7 +114,7 @@ pub(crate) fn traced(name: impl AsRef<Path>) -> PathBuf {
     Path::new("tests/traced").join(name)
 }
 
-/// What a program says that a trace of it shows: the label and the event, in the order of the file.
+/// Returns the events that a program announces for its trace: the label and the event, in the order of the file.
 pub(crate) fn events(program: &Path) -> Vec<(String, String)> {
     let text = text(program);
     let said = text.lines().filter_map(|line| {
@@ -125,7 +126,7 @@ pub(crate) fn events(program: &Path) -> Vec<(String, String)> {
         .collect()
 }
 
-/// The line of a program at which the stack of a label's event points, from 1 on.
+/// Returns the line of a program that the stack of each label's event points at, from 1 on.
 pub(crate) fn lines_of(program: &Path) -> BTreeMap<String, u32> {
     let mut lines = BTreeMap::new();
     for (number, line) in (1..).zip(text(program).lines()) {

@@ -1,4 +1,5 @@
-//! Tests that need what not every machine has: without it they are listed as ignored, with what is missing.
+//! Tests with requirements that not every machine meets. If one is missing, the test is listed as ignored, with what is
+//! missing.
 
 use libtest_mimic::{Completion, Failed, Trial};
 
@@ -19,7 +20,7 @@ pub(crate) fn trial(group: &str, test: Test) -> Trial {
     })
 }
 
-/// What a test says when it fails.
+/// Returns the message of a test when it fails.
 fn caught(test: fn()) -> Result<(), Failed> {
     std::panic::catch_unwind(test).map_err(|payload| {
         let text = payload.downcast_ref::<String>().cloned();
@@ -29,7 +30,7 @@ fn caught(test: fn()) -> Result<(), Failed> {
     })
 }
 
-/// What is missing if this program is not on PATH.
+/// Returns what is missing if this program is not on PATH.
 pub(crate) fn missing(program: &str) -> Option<String> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let is_there = std::env::split_paths(&path).any(|folder| folder.join(program).is_file());

@@ -21,7 +21,7 @@ use crate::common::{PROGRAM, Scratch, bless, eventually, names_in, read_json, ro
 /// Longer than a check takes on the simulated machine.
 const LONGEST: Duration = Duration::from_secs(60);
 
-/// What is committed of the chart's rendering, and the values by which it differs from the chart's own.
+/// The committed renderings of the chart, and the values that differ from the chart's own.
 const RENDERED: [(&str, &str); 2] = [
     ("both.yaml", r#"{"daemonSet":{"enabled":true}}"#),
     (
@@ -199,7 +199,7 @@ fn the_chart_says_what_the_manifests_say() {
     }
 }
 
-/// The hash of the chart's files, by their paths and contents, and of the values by which it is rendered.
+/// Returns the hash of the chart's files, by their paths and contents, and of the values that it is rendered with.
 fn sha256_of_chart() -> String {
     let mut files: Vec<PathBuf> = vec![root().join("tests/deploy/kubernetes/changed.values.json")];
     let mut folders = vec![deploy("chart")];
@@ -339,7 +339,7 @@ fn container(scratch: &Scratch, name: &str, arguments: &[&str]) -> Command {
     command
 }
 
-/// What the simulated machine answers at once.
+/// Questions that the simulated machine answers at once.
 const SIMULATED: [&str; 5] = [
     "visibility/empty-mask-hides-all",
     "--on",

@@ -1,5 +1,5 @@
-//! The files of `deploy`: the check of a node, and what runs the program on the nodes of a cluster. What this machine
-//! lacks (Slurm, Helm, promtool) is the reason for which a trial is ignored.
+//! The files of `deploy`: the check of a node, and the scripts that run the program on the nodes of a cluster. If this
+//! machine lacks a tool (Slurm, Helm, promtool), the trial is ignored for that reason.
 
 mod kubernetes;
 mod node;
@@ -12,7 +12,7 @@ use libtest_mimic::Trial;
 
 use crate::common::{root, trials};
 
-/// They wait for other processes most of the time.
+/// Returns all trials, which wait for other processes most of the time.
 pub(crate) fn all() -> Vec<Trial> {
     let tests = [node::tests(), kubernetes::tests(), slurm::tests()].concat();
     tests

@@ -1,4 +1,4 @@
-//! The check of a node, on the simulated machine: what it says, and what it keeps.
+//! The check of a node, on the simulated machine: its output, and the files that it keeps.
 
 use std::fs;
 use std::path::PathBuf;
@@ -244,7 +244,7 @@ fn who_keeps_a_check_waiting_does_not_silence_it() {
     assert_eq!(status(&scratch), "0 1/1 as expected\n");
 }
 
-/// What the health check asks of Slurm, with a stand-in for the check and for `scontrol`.
+/// The requests of the health check to Slurm, with a stand-in for the check and for `scontrol`.
 fn slurm_is_told_what_a_check_says() {
     let scratch = Scratch::new();
     let (at, asked) = (scratch.path(), scratch.path().join("asked"));
@@ -391,7 +391,7 @@ fn promtool_accepts_the_metrics() {
     }
 }
 
-/// The questions that need three GPUs, and what is said of parts that do not apply, that fail, or that are not there.
+/// The questions that need three GPUs, and the output about parts that do not apply, that fail, or that do not exist.
 fn a_new_machine_is_measured_in_parts() {
     let scratch = Scratch::new();
     let measured = scratch.path().join("measured");

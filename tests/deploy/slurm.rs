@@ -89,7 +89,7 @@ fn audit(cluster: &Cluster, arguments: &[&str]) -> u32 {
     )
 }
 
-/// The names of the reports of these nodes, and of what is beside them.
+/// Returns the names of the reports of these nodes, and of the files next to them.
 fn expected(nodes: &[&str]) -> BTreeSet<String> {
     let mut names: BTreeSet<String> = nodes
         .iter()
@@ -152,7 +152,7 @@ fn every_node_has_a_report() {
     cluster.end();
 }
 
-/// A cluster with an audit of so many attempts, and its job, when these nodes have answered a question.
+/// Returns a cluster with an audit of this many attempts, and its job, when these nodes have answered a question.
 fn in_the_middle(nodes: &[&str], attempts: &str) -> (Cluster, u32) {
     let cluster = Cluster::start(3, |at| {
         script(

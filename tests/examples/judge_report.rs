@@ -1,5 +1,5 @@
-//! Judges a stored report again, without a GPU: the verdicts come from what was recorded, not from
-//! what the report says of itself.
+//! Judges a stored report again, without a GPU: the verdicts come from its recordings, not from
+//! its stored verdicts.
 //!
 //! ```text
 //! cargo run --example judge_report -- reports/h200-x2
@@ -31,7 +31,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Which verdicts are other ones now, and how a run with these verdicts ends.
+/// Returns the verdicts that have changed, and the exit code of a run with these verdicts.
 fn judge_again(report: &mut Report) -> (Vec<String>, Exit) {
     let before: Vec<_> = report
         .scenarios

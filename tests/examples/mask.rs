@@ -1,4 +1,4 @@
-//! Which GPUs would a process see? The library's rule for `CUDA_VISIBLE_DEVICES`, without a GPU.
+//! Prints the GPUs that a process would see, by the library's rule for `CUDA_VISIBLE_DEVICES`, without a GPU.
 //!
 //! ```text
 //! cargo run --example mask -- MASK UUID…
@@ -19,7 +19,7 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// One line for each visible GPU, or why there is none.
+/// Returns one line for each visible GPU, or the reason why no GPU is visible.
 fn answer(mask: &str, uuids: &[String]) -> String {
     let parsed = mask::parse(
         Some(mask),

@@ -1,9 +1,9 @@
-//! What `export` writes is compiled and run on the simulated machine, and its exit code compared with the verdict of
-//! `run --on sim`. What differs is listed in `differences.txt`, with the reason.
+//! Programs that `export` writes are compiled and run on the simulated machine, and their exit codes are compared with
+//! the verdicts of `run --on sim`. Differences are listed in `differences.txt`, with the reason.
 //!
-//! A program whose text and whose expected exit code are in `passed.sha256` has passed, and is not run again; the
-//! essential set always is. `EXPORT_ALL=1` runs every program, as the nightly workflow does, and `EXPORT_BLESS=1` does so
-//! too and then writes the list: only what has run and has ended as expected can stand in it.
+//! A program whose text and expected exit code are in `passed.sha256` has passed, and is not run again; the essential
+//! set always is. `EXPORT_ALL=1` runs every program, as the nightly workflow does, and `EXPORT_BLESS=1` does so too and
+//! then writes the list, so that it contains only programs that have run and have ended as expected.
 
 use crate::common;
 
@@ -24,7 +24,8 @@ use cuda_pitfalls::verdict::Kind;
 
 /// The machine that `run --on sim` stands for.
 const MACHINE: &str = "h200-x2";
-/// What has passed: a line each with the digest of the text, the exit code (`-` if none is expected) and the name.
+/// List of the programs that have passed: a line each with the digest of the text, the exit code (`-` if none is
+/// expected) and the name.
 const PASSED: &str = "tests/export/passed.sha256";
 /// The fewest questions of calls that can be written: as many as when this was counted.
 const FEWEST_IN_C: usize = 193;
@@ -41,8 +42,8 @@ struct Written {
 }
 
 impl Written {
-    /// Its line in the list of what has passed, with the exit code that is expected. The version of this program is no
-    /// part of the text.
+    /// Returns its line in the list of programs that have passed, with the expected exit code. The version of this
+    /// program is not part of the text.
     fn line(&self, expected: Option<&i32>) -> String {
         let code = expected.map_or("-".to_owned(), i32::to_string);
         let text = self.text.replace(
@@ -98,7 +99,7 @@ fn essential() -> BTreeSet<String> {
         .collect()
 }
 
-/// A simulated machine in a folder: laid out if it is not there, and with nothing on it.
+/// Returns a simulated machine in a directory: created if it does not exist, and with its state cleared.
 fn machine(folder: &Path) -> PathBuf {
     let machine = folder.join("machine");
     let state = machine.join("machine.state");
@@ -114,7 +115,7 @@ fn machine(folder: &Path) -> PathBuf {
     machine
 }
 
-/// How a program ended, or what the compiler said.
+/// Returns the exit code of a program, or the error of the compiler.
 fn run(file: &Written, folder: &Path) -> Result<i32, String> {
     let stem = folder.join("reproducer");
     let (source, machine) = (
@@ -160,8 +161,8 @@ fn run(file: &Written, folder: &Path) -> Result<i32, String> {
         .ok_or_else(|| format!("{:?}: {told}", ran.status))
 }
 
-/// The exit code that each instance should have: its verdict on the simulated machine. What is not modelled there, or
-/// does not apply, has none.
+/// Returns the exit code that each instance should have: its verdict on the simulated machine. Instances that are not
+/// modeled there, or do not apply, are absent.
 fn verdicts() -> BTreeMap<String, i32> {
     let code = |kind: Kind| match kind {
         Kind::Reproduced => Some(0),
@@ -174,7 +175,7 @@ fn verdicts() -> BTreeMap<String, i32> {
         .collect()
 }
 
-/// Runs programs on machines of their own, a few at a time: they wait more than they work.
+/// Runs programs on separate machines, a few at a time: they wait more than they work.
 fn run_all<'f>(files: &[&'f Written], folder: &Path) -> Vec<(&'f Written, Result<i32, String>)> {
     let (next, ended) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     std::thread::scope(|scope| {
@@ -274,7 +275,7 @@ fn the_essential_set_is_written_whole_and_short() {
     }
 }
 
-/// The programs of Python lines need frameworks. That they are Python can be told without.
+/// The programs of Python lines need frameworks. Their syntax can be checked without.
 #[test]
 fn scripts_of_frameworks_are_python() {
     let scratch = Scratch::new();
@@ -305,7 +306,7 @@ fn scripts_of_frameworks_are_python() {
     );
 }
 
-/// Lines that use libcuda by ctypes do on the simulated machine what lines of a framework do on a GPU.
+/// Python lines that use libcuda by ctypes do on the simulated machine what lines of a framework do on a GPU.
 #[test]
 fn lines_of_python_are_run_and_measured() {
     let source = r#"

@@ -23,7 +23,7 @@ use cuda_pitfalls::verdict::ExpectationMet;
 
 use common::{all_simulated, read_reports};
 
-/// How expectations fared.
+/// Counts of expectations by result.
 #[derive(Default)]
 struct Tally {
     /// Instances that failed under the control's calls.

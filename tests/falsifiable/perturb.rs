@@ -1,4 +1,4 @@
-//! What was recorded, with one fact changed that an expectation names.
+//! Recordings, with one fact changed that an expectation checks.
 
 use cuda_pitfalls::event::{Event, Probe, Status, Value};
 use cuda_pitfalls::fact::FactSet;
@@ -17,7 +17,7 @@ const NO_STATUS: i64 = 987_654;
 /// Changes an attempt after a step.
 type Make = Box<dyn Fn(&mut Attempt, usize)>;
 
-/// One change of the attempts of a case.
+/// A change of the attempts of a case.
 struct Change {
     name: &'static str,
     make: Make,
@@ -63,7 +63,7 @@ pub(crate) fn all(
     changed
 }
 
-/// What a check names and can be changed by what the worker said, or what was read.
+/// Returns the changes of facts that a check covers, by what the worker reported or what was read.
 fn changes(check: &Check) -> Vec<Change> {
     // Every fact by name: one that is added does not compile until it is changed here too.
     let FactSet {
@@ -207,7 +207,7 @@ fn changes(check: &Check) -> Vec<Change> {
     changes
 }
 
-/// Whether a value is as good as any larger one.
+/// Returns `true` if any larger value matches too.
 fn is_at_least(matcher: &Matcher) -> bool {
     let Matcher {
         eq, ge, le, gt, lt, ..

@@ -1,8 +1,7 @@
 //! Figures in prose are those of the reports.
 //!
-//! Each test computes a figure from committed reports, writes the phrase that a page should have
-//! with it, and looks for that phrase. A report that changes a figure fails here, and so does a page
-//! that gives another one.
+//! Each test computes a figure from committed reports, writes the phrase that a page should have with it, and searches
+//! for that phrase. A report that changes a figure fails here, and so does a page that gives a different one.
 
 use crate::common;
 
@@ -31,7 +30,7 @@ impl Page {
         }
     }
 
-    /// Whether the page has the phrase, with the figures that were computed.
+    /// Checks that the page has the phrase, with the figures that were computed.
     fn says(&mut self, phrase: String) -> &mut Page {
         if !self.text.contains(&phrase) {
             self.missing.push(phrase);

@@ -1,4 +1,4 @@
-//! How many rows and functions the surveys have, and what they show.
+//! Numbers of rows and functions of the surveys, and their results.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,12 +12,13 @@ fn plain() -> Vec<CallRow> {
     measured("survey-calls-h200-x2")
 }
 
-/// What was refused or left out then, asked again in the same way with other arguments.
+/// Returns the calls that were rejected or left out in the first survey, measured again in the same way with other
+/// arguments.
 fn again() -> Vec<CallRow> {
     measured("survey-calls-h200-x2/again")
 }
 
-/// Both, a row that was asked twice as it was asked last.
+/// Returns the rows of both; for a call that was measured twice, the last row.
 fn first() -> Vec<CallRow> {
     let rows: BTreeMap<String, CallRow> = plain()
         .into_iter()

@@ -1,12 +1,12 @@
-//! What holds of every form that is made of a document, whoever wrote the document.
+//! Properties of every format of a document, regardless of the author of the document.
 
 use quick_junit::Report as Junit;
 use serde_json::Value;
 
-/// A second line that is a command of GitHub, another command, a colour, a title, a C1 control, a change of direction,
+/// A second line that is a command of GitHub, another command, a color, a title, a C1 control, a change of direction,
 /// the end of a cell and of code, the end of a script, and a tag.
 pub(crate) const HOSTILE: &str = "x\r\n::error::INJ ##[error]\x1b[31m\x1b]0;x\x07\u{9b}31m\u{202e}|`</script><img src=x onerror=INJ>\x1b[31m";
-/// So many times its document a form may take, and so many bytes more for what is in every one.
+/// Maximum size of a format, as a multiple of its document, plus a constant for the parts of every document.
 const MOST_TIMES: usize = 256;
 const MOST_MORE: usize = 1 << 20;
 
@@ -57,7 +57,7 @@ impl Forms {
     }
 }
 
-/// Whether a terminal or a reader obeys a character.
+/// Returns `true` if a terminal or a reader obeys a character.
 pub(crate) fn acts(c: char) -> bool {
     let is_bidi = matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     is_bidi || (c.is_control() && c != '\n' && c != '\t')

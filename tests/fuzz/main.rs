@@ -1,5 +1,5 @@
-//! The inputs that a fuzzer began with and those that it found something with, by the same properties. tests/README.md
-//! says how to search for others.
+//! The inputs that a fuzzer began with and those that revealed a bug, with the same checks. tests/README.md explains
+//! how to search for others.
 
 pub(crate) mod forms;
 pub(crate) mod readers;

@@ -84,7 +84,7 @@ pub(crate) fn changed(text: &str, seed: u32) -> Option<String> {
     toml::to_string(&document).ok()
 }
 
-/// Makes one to four changes, most of them of scalars: other types are refused.
+/// Makes one to four changes, most of them of scalars: other types are rejected.
 fn change(document: &mut Value, random: &mut Random) {
     for _ in 0..1 + random.below(4) {
         let mut found = Vec::new();

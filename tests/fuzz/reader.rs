@@ -1,4 +1,4 @@
-//! One reader under libFuzzer: `READER` names it. tests/README.md says how to run it.
+//! A reader under libFuzzer, selected by `READER`. tests/README.md explains how to run it.
 
 #![no_main]
 

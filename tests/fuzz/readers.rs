@@ -105,7 +105,7 @@ fn report(bytes: &[u8], forms: &mut Forms) -> Option<()> {
     Some(())
 }
 
-/// What must hold of a format. A new format does not compile without it.
+/// Returns the group of checks for a format. A new format does not compile unless it is listed.
 fn form_name(format: Format) -> &'static str {
     match format {
         Format::Text | Format::TextFull => "text",
@@ -275,7 +275,7 @@ fn forms_of_fleet(fleet: &Fleet, forms: &mut Forms) {
     }
 }
 
-/// Documents one a line, compressed or not.
+/// Merges documents, one per line, compressed or not.
 fn merge(bytes: &[u8], forms: &mut Forms) -> Option<()> {
     let pool = DocumentPool::new(Rule {
         provenance: Provenance::Simulated,
@@ -343,7 +343,7 @@ fn message(bytes: &[u8], _: &mut Forms) -> Option<()> {
     tracer::is_message(bytes).then_some(())
 }
 
-/// The events of a worker, one a line, as an attempt of a report that is judged.
+/// Reads the events of a worker, one per line, as an attempt of a report that is judged.
 fn event(bytes: &[u8], forms: &mut Forms) -> Option<()> {
     let lines = bytes
         .split(|byte| *byte == b'\n')
@@ -502,7 +502,7 @@ fn arguments(bytes: &[u8], _: &mut Forms) -> Option<()> {
     cli::is_understood(&arguments).then_some(())
 }
 
-/// What separates the files of a process in the bytes.
+/// Separator of the files of a process in the bytes.
 const NEXT: &[u8] = b"\n====\n";
 
 /// The files of a process in `/proc`, and the first library that its map names.
@@ -558,7 +558,7 @@ fn library(bytes: &[u8], _: &mut Forms) -> Option<()> {
     exported.filter(|_| left_out).map(drop)
 }
 
-/// Whether a reader takes these bytes. Fails if something does not hold.
+/// Returns `true` if a reader accepts these bytes. Fails if a check does not hold.
 pub(crate) fn holds(read: Reader, bytes: &[u8], mut forms: Forms) -> bool {
     let is_read = read(bytes, &mut forms).is_some();
     forms.check(bytes.len());

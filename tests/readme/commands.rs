@@ -1,7 +1,7 @@
-//! Every command of the pages is run, in order, in one folder that has what the reader has.
+//! Every command of the pages is run, in order, in one directory that has what the reader has.
 //!
-//! The program has no GPU here: `run`, `doctor` and `trace` are told to simulate and `fleet merge` to take what was simulated.
-//! Nothing else of a command is changed.
+//! The program has no GPU here: `run`, `doctor` and `trace` get the option for the simulated machine, and `fleet merge`
+//! the one that accepts simulated reports. Nothing else of a command is changed.
 
 use std::fs;
 use std::path::Path;
@@ -26,7 +26,7 @@ const NOT_RUN: [(&str, &str); 3] = [
     ),
 ];
 
-/// How Cargo starts the program: what follows are the program's own arguments.
+/// Command that starts the program with Cargo, followed by the program's own arguments.
 const BY_CARGO: &str = "cargo run -- ";
 
 /// The commands of a page: the lines of its blocks of shell, and code in prose that starts or pipes into a program.

@@ -1,6 +1,6 @@
-//! The outputs that pages show are what the program prints.
+//! The outputs on pages match those of the program.
 //!
-//! `cargo xtask bless` writes them anew, and so does `CUDA_PITFALLS_BLESS=1` on this test; read the diff.
+//! `cargo xtask bless` rewrites them, and so does `CUDA_PITFALLS_BLESS=1` on this test; read the diff.
 
 use std::fs;
 
@@ -17,7 +17,7 @@ const PAGES: [(&str, usize); 6] = [
     ("docs/run.md", 100),
 ];
 
-/// What the program prints on stdout, called by the words of a command of a page.
+/// Returns the output of the program on stdout, called with the words of a command of a page.
 fn printed(command: &str, columns: usize) -> String {
     let scratch = Scratch::new();
     let arguments: Vec<&str> = command
@@ -43,7 +43,7 @@ fn parts(text: &str) -> Vec<String> {
     parts
 }
 
-/// Of a text the first part in which each of the words occurs, with an ellipsis where something is left out.
+/// Returns the first part of a text that contains all of the words, with an ellipsis for each omission.
 fn chosen(text: &str, words: &str) -> String {
     let mut wanted: Vec<&str> = words.split(", ").collect();
     let parts = parts(text);
@@ -71,9 +71,8 @@ fn chosen(text: &str, words: &str) -> String {
     out
 }
 
-/// A page with its excerpts made anew, and how many there are. An excerpt is a block of text behind a comment,
-/// `<!-- excerpt: COMMAND -->` for all that the command prints, `<!-- excerpt: COMMAND: PART, PART -->` for parts of
-/// it.
+/// Returns a page with new excerpts, and the number of excerpts. An excerpt is a block of text after a comment, `<!--
+/// excerpt: COMMAND -->` for all that the command prints, `<!-- excerpt: COMMAND: PART, PART -->` for parts of it.
 fn with_excerpts(page: &str, printed: impl Fn(&str) -> String) -> (String, usize) {
     const COMMENT: &str = "<!-- excerpt: cuda-pitfalls ";
     let mut pieces = page.split(COMMENT);

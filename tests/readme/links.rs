@@ -34,8 +34,8 @@ fn has_anchor(page: &str, wanted: &str) -> bool {
         })
 }
 
-/// The files and anchors to which links of these pages lead and that are not there. Each is looked for once: hundreds of
-/// pages lead to the same ones.
+/// Returns the missing files and anchors that links of these pages lead to. Each is checked once: hundreds of pages
+/// lead to the same ones.
 fn broken(pages: &[(PathBuf, String)]) -> Vec<String> {
     let mut targets_of: BTreeMap<(PathBuf, String), &Path> = BTreeMap::new();
     for (path, text) in pages {
@@ -65,7 +65,7 @@ fn broken(pages: &[(PathBuf, String)]) -> Vec<String> {
         .collect()
 }
 
-/// A path without `..`, by which the same file has one name.
+/// Returns a path without `..`, so that the same file has one name.
 fn plain(path: &Path) -> PathBuf {
     let mut plain = PathBuf::new();
     for part in path.components() {

@@ -1,4 +1,4 @@
-//! How long the pages are, and that a reader finds a way to begin.
+//! The length of the pages, and a way for the reader to begin.
 
 use super::{README, WHEEL, commands, lines, page};
 
@@ -32,7 +32,7 @@ fn wheel_page_has_at_most_300_words_of_prose() {
     assert!((100..=300).contains(&count), "{count} words");
 }
 
-/// The mask is our word: who reads from the top must know it before it is used.
+/// The mask is our term: a reader who starts at the top must know it before it is used.
 #[test]
 fn the_mask_is_introduced_before_it_is_used() {
     for path in [README, WHEEL] {

@@ -13,7 +13,8 @@ use std::process::Command;
 
 use crate::common::{PROGRAM, Scratch, root};
 
-/// One of each kind, and more of the system calls. Kinds that this machine cannot do are named in what it prints.
+/// Runs one fault of each kind, and more of the system calls. Kinds that are not possible on this machine are listed in
+/// the output.
 #[test]
 fn a_few_faults_of_each_kind_spoil_no_answer() {
     let scratch = Scratch::new();

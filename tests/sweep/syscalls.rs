@@ -65,7 +65,7 @@ const CALLS: [(&str, &[i64], i32, bool); 9] = [
 /// A run that takes longer hangs. Some waits for an answer that was lost take 20 s.
 const LONGEST: Duration = Duration::from_secs(600);
 
-/// What becomes of a program with a fault, what it prints, and what it says of errors.
+/// Runs a program with a fault, and returns its end, its output, and its error messages.
 fn run(scratch: &Scratch, mut command: Command, fault: Fault) -> (Traced, String, String) {
     let paths = ["stdout", "stderr"].map(|name| scratch.path().join(name));
     let [out, err] = paths
@@ -77,7 +77,7 @@ fn run(scratch: &Scratch, mut command: Command, fault: Fault) -> (Traced, String
     (traced, printed, said)
 }
 
-/// One run with a fault, and what is wrong with how it ended.
+/// Makes a run with a fault, and returns its end, and what is wrong with it.
 fn run_with(fault: Fault) -> (Traced, Option<String>) {
     let scratch = Scratch::new();
     let command = scratch.simulating(
@@ -133,7 +133,7 @@ fn wrong_in(scratch: &Scratch, traced: &Traced, printed: &str) -> Option<String>
     }
 }
 
-/// What is swept, and its exit code without a fault.
+/// The run that is swept, and its exit code without a fault.
 type Swept = (fn(Fault) -> (Traced, Option<String>), i32);
 const RUN: Swept = (run_with, 0);
 const TRACE: Swept = (one_trace, 5);
@@ -193,7 +193,7 @@ fn a_failed_call_here_and_there_ends_in_a_report_or_an_error() {
     });
 }
 
-/// One trace with a fault, and what is wrong with how it ended.
+/// Makes a trace with a fault, and returns its end, and what is wrong with it.
 fn one_trace(fault: Fault) -> (Traced, Option<String>) {
     let scratch = Scratch::new();
     let out = scratch.at("traces");

@@ -12,25 +12,25 @@ use std::time::Duration;
 pub(crate) struct Fault {
     /// Any of these numbers.
     pub(crate) calls: &'static [i64],
-    /// Which of them, from 1, since the program's own code began; 0 for none.
+    /// Number of the call, from 1, since the program's own code began; 0 for no call.
     pub(crate) nth: u64,
     /// The error.
     pub(crate) errno: i32,
-    /// Whether the call is made all the same and only its result is another. A `close` that fails has
-    /// closed the descriptor, on Linux.
+    /// `true` if the call is made anyway and only its result changes. A `close` that fails has closed the descriptor,
+    /// on Linux.
     pub(crate) made: bool,
-    /// Whether all that come after it fail, too.
+    /// `true` if all later calls fail, too.
     pub(crate) lasts: bool,
 }
 
-/// How a traced program ended.
+/// End of a traced program.
 #[derive(Debug)]
 pub(crate) struct Traced {
     /// The exit code; none if a signal ended it.
     pub(crate) code: Option<i32>,
-    /// How many of the calls there were.
+    /// Number of the calls.
     pub(crate) calls: u64,
-    /// Whether it had to be killed because it did not end.
+    /// `true` if it had to be killed because it did not end.
     pub(crate) hung: bool,
 }
 

@@ -16,10 +16,10 @@ use crate::common::{Scratch, eventually};
 /// Longer than a cluster takes to start on a busy machine.
 const LONGEST: Duration = Duration::from_secs(40);
 
-/// Where Debian puts daemons, which is not on everybody's PATH.
+/// Directories where Debian installs daemons, which are not on every user's PATH.
 const SBIN: &str = "/usr/local/sbin:/usr/sbin:/sbin";
 
-/// What a test needs, by the Debian package that has it.
+/// The programs that a test needs, by the Debian package that has them.
 const PROGRAMS: [(&str, &str); 7] = [
     ("slurmctld", "slurmctld"),
     ("slurmd", "slurmd"),
@@ -34,7 +34,7 @@ fn path() -> String {
     format!("{}:{SBIN}", std::env::var("PATH").unwrap_or_default())
 }
 
-/// What this machine lacks to run a cluster; none if it lacks nothing.
+/// Returns what this machine lacks to run a cluster; `None` if nothing is missing.
 pub(crate) fn missing() -> Option<String> {
     let path = path();
     let is_there =
@@ -72,8 +72,8 @@ fn namespace(program: &[&str]) -> Command {
     command
 }
 
-/// Ports on which nobody listens. They are below those that the kernel gives to outgoing connections, which would
-/// otherwise take one before its daemon does; and no two clusters of this process get the same.
+/// Returns unused ports. They are below those that the kernel gives to outgoing connections, which would otherwise take
+/// one before its daemon does; and no two clusters of this process get the same.
 fn ports(count: usize) -> Vec<u16> {
     static NEXT: AtomicU16 = AtomicU16::new(0);
     let first = 20_000 + (std::process::id() % 100) as u16 * 100;
@@ -210,7 +210,7 @@ impl Cluster {
         command
     }
 
-    /// What a program of Slurm's prints; nothing if it fails, such as while the controller starts.
+    /// Returns the output of a Slurm program; empty if it fails, such as while the controller starts.
     pub(crate) fn ask(&self, program: &[&str]) -> String {
         let output = self
             .command(program[0])
@@ -229,7 +229,7 @@ impl Cluster {
         value.map(str::to_owned)
     }
 
-    /// Submits a script, which finds the program that the test put beside slurm.conf, and gives its job's number.
+    /// Submits a script, which finds the program that the test put next to slurm.conf, and returns its job's number.
     pub(crate) fn submit(&self, arguments: &[&str]) -> u32 {
         let log = format!("--output={}", self.path().join("log/job").display());
         let mut command = self.command("sbatch");
@@ -274,7 +274,7 @@ impl Cluster {
         child.wait().expect("it can be waited for");
     }
 
-    /// What the daemons and the job wrote, for the message of a failure.
+    /// Returns the output of the daemons and the job, for the message of a failure.
     pub(crate) fn logs(&self) -> String {
         let mut files: Vec<PathBuf> = fs::read_dir(self.path().join("log"))
             .into_iter()
@@ -321,7 +321,7 @@ impl Drop for Cluster {
     }
 }
 
-/// Nothing of this machine's own Slurm is used, and nothing that takes cgroups.
+/// Configuration of the cluster. It uses nothing of this machine's own Slurm, and nothing that needs cgroups.
 const CONF: &str = "\
 ClusterName=test
 SlurmctldHost=localhost(127.0.0.1)

@@ -1,5 +1,5 @@
-//! A process that is on the GPUs and is not ours: what a workstation's desktop, another job or
-//! another run is to `cuda-pitfalls run`. Tests and measurements start it beside a run.
+//! A process of another user on the GPUs, like a workstation's desktop, another job or another run of
+//! `cuda-pitfalls run`. Tests and measurements start it at the same time as a run.
 //!
 //! ```text
 //! co_tenant MODE [SECONDS] [LIBCUDA]
@@ -7,11 +7,11 @@
 //!   hold-context   a context on every visible GPU, then stay
 //!   churn-init     a process that only calls cuInit and exits, every 0.2 s
 //!   churn-memory   a context on every visible GPU; 4 to 524 MiB come and go every 0.3 s
-//!   churn-context  a process that makes a context on every visible GPU and exits, every 0.3 s
+//!   churn-context  a process that creates a context on every visible GPU and exits, every 0.3 s
 //! ```
 //!
-//! It prints `ready` once it is there, and stays for so many seconds (3600 if not said) or until it
-//! is killed. `CUDA_VISIBLE_DEVICES` says on which GPUs.
+//! It prints `ready` once it has started, and stays for SECONDS (default: 3600) or until it is killed.
+//! `CUDA_VISIBLE_DEVICES` selects the GPUs.
 
 mod play;
 

@@ -1,4 +1,4 @@
-//! What a co-tenant does.
+//! The actions of a co-tenant.
 
 use std::io::Write;
 use std::process::{Command, Stdio};

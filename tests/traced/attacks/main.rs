@@ -1,5 +1,5 @@
-//! What other users, the traced program and the system do to a trace: the program ends as it would without it, the tracer
-//! comes to its end, and nothing that was not measured satisfies a policy.
+//! Effects of other users, the traced program and the system on a trace: the program ends as it would without the
+//! tracer, the tracer comes to its end, and nothing that was not measured satisfies a policy.
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
@@ -20,7 +20,7 @@ use super::{appears, run, script, stored, text, trace, tracing};
 const OTHER: u32 = 65_533;
 const MODES: [&str; 4] = ["zero", "silent", "drip", "spoof"];
 
-/// Whether this is root, who alone can do something; says what is not tested where it is not.
+/// Returns `true` if this is root. Otherwise prints what is not tested, because only root can do it.
 pub(super) fn is_root(what: &str) -> bool {
     let is_root = rustix::process::geteuid().is_root();
     if !is_root {
@@ -95,7 +95,7 @@ impl Drop for Stranger {
     }
 }
 
-/// A trace with a stranger on its socket.
+/// Runs a trace with a foreign process on its socket.
 fn beside_a_stranger(mode: &str) {
     let held = Held::start(&[], "");
     let stranger = Stranger::start(mode, &held.folder().join("socket"));
@@ -131,7 +131,8 @@ fn a_program_that_lies_spoils_only_its_own_trace() {
     }
 }
 
-/// Whether a name that a process uses may become another user's: it is not there, and somebody else could make it.
+/// Returns the reason why a path that a process uses may become another user's: it does not exist, and another user
+/// could create it.
 fn may_become_anothers(path: &Path) -> Option<String> {
     let own = rustix::process::geteuid().as_raw();
     let mut is_there = true;
@@ -220,7 +221,7 @@ fn a_trace_is_its_users_alone() {
     }
 }
 
-/// What a shell says of what it was given, traced or not, in surroundings that a shell makes.
+/// Returns the report of a shell on its inherited state, traced or not, in surroundings that a shell makes.
 fn given(scratch: &Scratch, surroundings: &str, is_traced: bool) -> String {
     let out = scratch
         .path()
@@ -363,7 +364,7 @@ fn a_filter_of_system_calls_kills_no_program_and_is_said() {
     }
 }
 
-/// What `attacks/escapes.py` does, the exit code of a policy against `cuInit`, and a part of what is said.
+/// Actions of `attacks/escapes.py`, the exit code of a policy against `cuInit`, and a part of the output.
 const ESCAPES: [(&str, i32, &str); 19] = [
     ("background", 1, "initialises CUDA"),
     ("daemon", 1, "initialises CUDA"),
@@ -540,7 +541,7 @@ const CONTEXTS: &str = "import ctypes, os, sys, time\nhere = sys.argv[1]\ncuda =
     context = ctypes.c_void_p()\nfor gpu in (0, 1):\n    assert cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), gpu) == 0\n    \
     cuda.cuDevicePrimaryCtxRelease_v2(gpu)\nsys.exit(33)";
 
-/// What a bound on memory comes to, where the sampler is stopped meanwhile or not.
+/// Runs a program with a bound on memory, while the sampler is stopped or not.
 fn bounded(stops: bool) -> (Ran, Trace) {
     let scratch = Scratch::new();
     let here = scratch.path().to_string_lossy();
@@ -632,7 +633,7 @@ const CHECKPOINT: &str = "import os, signal, sys, time\nhere, came = sys.argv[1]
     open(here + '/ready', 'w').close()\nwhile not came: time.sleep(0.01)\n\
     until = time.monotonic() + 0.3\nwhile time.monotonic() < until: time.sleep(0.01)\nsys.exit(33)";
 
-/// Starts a command in a terminal of its own, and types what stands for Ctrl-C.
+/// Program that starts a command in a separate terminal, and types Ctrl-C there.
 const TYPED: &str = "import os, pty, sys, time\npid, terminal = pty.fork()\nif pid == 0: os.execvp(sys.argv[1], sys.argv[1:])\n\
     while not os.path.exists(os.environ['READY']): time.sleep(0.01)\nos.write(terminal, b'\\x03')\n\
     try:\n    while os.read(terminal, 4096): pass\nexcept OSError: pass\n\

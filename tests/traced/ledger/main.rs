@@ -1,5 +1,5 @@
-//! `trace --memory` on the simulated machine: what NVML charges to a process is shared out, whatever becomes of the process,
-//! and whatever it says.
+//! `trace --memory` on the simulated machine: the memory that NVML reports for a process is attributed, whatever
+//! happens to the process, and whatever it reports.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -26,7 +26,7 @@ fn ledgers(trace: &Trace) -> Vec<(&LedgerReading, BTreeMap<u32, u64>)> {
     all
 }
 
-/// What is held, by kind and line of the program.
+/// Returns the held memory, by kind and line of the program.
 fn by_line(trace: &Trace, held: &BTreeMap<u32, u64>) -> BTreeMap<(MemoryKind, Option<u32>), u64> {
     let mut all = BTreeMap::new();
     for (number, bytes) in held {
@@ -126,7 +126,7 @@ fn calls_at_the_same_time_and_on_several_gpus_come_to_what_nvml_charges() {
     );
 }
 
-/// The last readings of a program that ends after so many steps of `takes.py`.
+/// Returns the last readings of a program that ends after this many steps of `takes.py`.
 fn takes(way: &str, steps: usize) -> (String, Trace) {
     let (ran, trace) = trace(
         &["--memory"],
@@ -289,7 +289,7 @@ fn a_process_that_tells_nothing_of_its_memory_has_no_ledger_and_that_is_said() {
     );
 }
 
-/// As in a container with PIDs of its own, whose processes NVML lists by others.
+/// The process is in a PID namespace, as in a container, so NVML lists it by a different PID.
 #[test]
 fn where_nvml_knows_other_pids_the_gpu_stands_for_the_process() {
     let apart = ["unshare", "--pid", "--fork"];
