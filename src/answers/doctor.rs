@@ -74,7 +74,7 @@ pub struct StartFailure {
     pub call: Option<StartCall>,
     /// The loader's message, if the library could not be opened.
     pub missing: Option<String>,
-    /// How its process ended, unless it exited by itself.
+    /// End of its process, unless it exited by itself.
     pub ended: Option<StartEnd>,
 }
 

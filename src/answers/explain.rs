@@ -109,7 +109,7 @@ pub struct Explanation<'a> {
     pub beside: Vec<&'a KnownEntry>,
     /// The questions that answer it, at most [`MOST_ANSWERS`], the likeliest first; of a symptom all.
     pub answers: Vec<ScenarioAnswer<'a>>,
-    /// The import in the query, if nobody has measured it; `None` for other queries.
+    /// The import in the query, if it was not measured; `None` for other queries.
     pub unmeasured_import: Option<String>,
     /// The ids of all that answers, of entries and questions, the likeliest first.
     order: Vec<String>,

@@ -63,7 +63,7 @@ pub(super) fn number(id: &str) -> Option<u32> {
     id.strip_prefix("error/")?.parse().ok()
 }
 
-/// Returns the ids of the codes in a line. If the line has a C name, its numbers are ignored.
+/// Returns the ids of the codes on a line. If the line has a C name, its numbers are ignored.
 pub(super) fn codes_in_line(line: &str, is_about_cuda: bool) -> Vec<String> {
     let parts = parts(line);
     let mut found: Vec<String> = names(line).collect();

@@ -162,7 +162,7 @@ fn line_with_code(statement: &str) -> Option<&'static PythonLine> {
     CODES.get(&strip_blanks(statement)).copied()
 }
 
-/// The measured lines by the codes that mean them. Of two lines with the same code the first is meant.
+/// The measured lines by the codes that mean them. If two lines have the same code, the first is used.
 static CODES: LazyLock<HashMap<String, &'static PythonLine>> = LazyLock::new(|| {
     let mut codes = HashMap::new();
     for line in LINES.iter() {

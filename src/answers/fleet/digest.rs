@@ -34,9 +34,9 @@ const MOST_KNOWN_BYTES: usize = 24 << 20;
 const LONGEST_NAME: usize = 500;
 /// More warnings of one report are left out.
 const MOST_WARNINGS: usize = 20;
-/// One in this number of attempts may be disturbed on a machine that is otherwise idle. A larger share means that other
-/// processes came and went during the run, even if none was running before it: in the committed reports of such runs it
-/// is one of four or more, and none in the others.
+/// Maximum share of disturbed attempts on a machine that is otherwise idle: one in this number. A larger share means that
+/// other processes came and went during the run, even if none was running before it: in the committed reports of such
+/// runs it is one of four or more, and none in the others.
 const DISTURBED_OF: u128 = 20;
 /// Number of bytes at the start of a compact report that contain [`WRITTEN`].
 const HEAD_BYTES: usize = 256;

@@ -21,26 +21,26 @@ pub struct EnvironmentRequest {
     pub version: String,
     /// The version or the path of the interpreter; `None` for that which the installer chooses.
     pub python: Option<String>,
-    /// What is installed beside it.
+    /// Other requirements to install.
     #[serde(default)]
     pub also: Vec<String>,
-    /// The day after which no package may have been published, as RFC 3339 or `2025-11-20`.
+    /// Latest publication date of packages, as RFC 3339 or `2025-11-20`.
     pub newest: Option<String>,
-    /// Whether this version holds, whatever other packages ask for.
+    /// `true` if this version is forced, whatever other packages require.
     #[serde(default)]
     pub forced: bool,
-    /// Whether packages may be built from source, which runs their code.
+    /// `true` if packages may be built from source, which runs their code.
     #[serde(default)]
     pub build: bool,
 }
 
-/// Why words of the command line are no environment.
+/// Reason why words of the command line do not describe an environment.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RequestError {
     /// There are no words.
     #[error("it names no package; write one as in --with \"torch==2.9.1\"")]
     Empty,
-    /// The first word is no package with one version.
+    /// The first word is not a package with one version.
     #[error("invalid package `{0}`: expected NAME or NAME==VERSION")]
     NoPackage(String),
     /// An option of the installer is not a requirement.
@@ -75,7 +75,7 @@ impl EnvironmentRequest {
         }
     }
 
-    /// The request of a file, if its words could stand on the command line.
+    /// Returns the request of a file, if its words would be valid on the command line.
     fn check_words(self) -> Result<EnvironmentRequest, RequestError> {
         let EnvironmentRequest {
             package,
@@ -103,7 +103,7 @@ impl EnvironmentRequest {
             .to_string()
     }
 
-    /// What is to be installed.
+    /// Returns the requirements for the installer.
     pub fn install_requirements(&self) -> Vec<String> {
         let own = match self.version.as_str() {
             "" => self.package.clone(),
@@ -137,10 +137,10 @@ fn is_name(text: &str) -> bool {
     is_requirement(text) && is_extra && !bare_name(text).is_empty()
 }
 
-/// The list that comes with the program.
+/// Returns the built-in list.
 ///
 /// # Errors
-/// The errors of the list, with their places.
+/// Returns the errors of the list, with their places.
 pub fn built_in() -> Result<Vec<EnvironmentRequest>, Invalid> {
     read(PATH, SOURCE)
 }

@@ -1,4 +1,4 @@
-//! The matrix: lines, and the environments in which they were asked.
+//! The matrix of lines and the environments that they ran in.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -24,21 +24,21 @@ pub struct Column {
     pub name: String,
     /// The package that it is about.
     pub package: String,
-    /// That package's version.
+    /// Version of that package.
     pub version: String,
-    /// The version of Python.
+    /// Python version.
     pub python: Option<String>,
     /// The versions of every package in it.
     pub packages: std::collections::BTreeMap<String, String>,
-    /// When it was asked: RFC 3339, UTC.
+    /// Time of the measurement: RFC 3339, UTC.
     pub asked_at: String,
-    /// Whether there was a GPU.
+    /// `true` if there was a GPU.
     pub has_gpu: bool,
-    /// Why nothing was asked.
+    /// Reason why no line was run.
     pub failed: Option<String>,
 }
 
-/// A line, with its cell in each environment in which it was asked.
+/// A line, with its cell in each environment that it ran in.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct MatrixLine {
     /// Its name.
@@ -47,13 +47,13 @@ pub struct MatrixLine {
     pub cells: Vec<MatrixCell>,
 }
 
-/// One line in one environment, in short: the environment's document has all that was seen.
+/// Summary of a line in an environment. The environment's document contains all observations.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Cell")]
 pub struct MatrixCell {
     /// The index of its column.
     pub column: usize,
-    /// What became of `cuInit`.
+    /// The line's use of `cuInit`.
     pub state: LineState,
     /// The innermost public function of a package in the stack of `cuInit`, and where it was.
     pub at: Option<String>,
@@ -69,14 +69,14 @@ pub struct MatrixChange {
     pub before: usize,
     /// The index of the first column after it.
     pub after: usize,
-    /// What became of `cuInit` before.
+    /// Use of `cuInit` before.
     pub was: LineState,
-    /// What becomes of it since.
+    /// Use of `cuInit` since then.
     pub is: LineState,
 }
 
 impl Matrix {
-    /// The matrix of these documents. Of two about one environment, the later one counts.
+    /// Returns the matrix of these documents. If two are about the same environment, the later one counts.
     pub fn new(documents: &[EnvironmentDocument]) -> Matrix {
         let packages = tally_items(
             documents
@@ -131,7 +131,8 @@ impl Matrix {
             .filter(|line| line.cells.iter().any(|cell| columns.contains(&cell.column)))
     }
 
-    /// Lines that began or ceased to call `cuInit`, by package; versions are passed over of which that is not known.
+    /// Returns the lines that began or ceased to call `cuInit`, by package. Versions without a known answer are
+    /// skipped.
     pub fn changes(&self) -> Vec<MatrixChange> {
         let mut all = Vec::new();
         for (_, columns) in self.packages() {
@@ -159,7 +160,7 @@ impl Matrix {
         all
     }
 
-    /// The changes, those of one kind between the same two versions and at one place together.
+    /// Returns the changes in groups: the same change, between the same two versions and at the same place.
     pub fn grouped_changes(&self) -> Vec<Vec<MatrixChange>> {
         let groups = group_by_key(self.changes().into_iter().map(|change| {
             let caller = if change.is.calls() {
@@ -188,7 +189,7 @@ impl MatrixLine {
 }
 
 impl MatrixCell {
-    /// Where `cuInit` was called, without the number of the line, which changes from version to version.
+    /// Returns the place of the `cuInit` call, without the line number, which changes from version to version.
     pub fn place(&self) -> Option<String> {
         self.at.as_deref().map(without_line)
     }

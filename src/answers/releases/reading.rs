@@ -1,17 +1,18 @@
-//! What the rows of one document say together. A row alone does not tell whether the code before its line had called
-//! `cuInit`, which is no "no": documents that do not say so are read with what their other rows asked.
+//! Interpretation of the rows of one document. A single row does not show whether the code before its line had called
+//! `cuInit`, in which case the line does not call it again: for documents that do not record this, other rows are used
+//! to find out.
 
 use std::collections::BTreeSet;
 
 use super::row::{DriverWitness, LineState, ReleaseRow, WitnessSeen};
 use cuda_pitfalls_core::verdict::Reason;
 
-/// What the witnesses of a kind say of `cuInit`.
+/// Answer of the witnesses of one type about `cuInit`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum WitnessAnswer {
     Calls,
     DoesNot,
-    /// Why it is not known.
+    /// The answer is unknown, for this reason.
     Open(LineState),
     NotAsked,
 }
@@ -28,9 +29,9 @@ impl WitnessAnswer {
 }
 
 impl ReleaseRow {
-    /// What became of `cuInit`, by this row and the others of its document. A libcuda that was asked with and without
-    /// an NVML counts more than a fake driver. Where there is an NVML counts more than where there is none, because a
-    /// machine with GPUs has one.
+    /// Returns the line's use of `cuInit`, from this row and the others of its document. Results with a libcuda, with
+    /// and without an NVML, take precedence over those with a fake driver. Results with an NVML take precedence over
+    /// those without, because a machine with GPUs has one.
     pub fn state(&self, document: &[ReleaseRow]) -> LineState {
         use LineState::{Initialised, Stopped};
         use WitnessAnswer::{Calls, DoesNot, NotAsked, Open};
@@ -63,7 +64,7 @@ impl ReleaseRow {
         }
     }
 
-    /// Whether the line calls `cuInit` beside a witness.
+    /// Returns whether the line calls `cuInit` with a witness.
     fn answer_by(&self, witness: DriverWitness, document: &[ReleaseRow]) -> WitnessAnswer {
         let Some(seen) = self.by(witness) else {
             return WitnessAnswer::NotAsked;
@@ -90,7 +91,7 @@ impl ReleaseRow {
         }
     }
 
-    /// Why a line that was not seen to call `cuInit` may do so all the same.
+    /// Returns the reason why a line might call `cuInit` although no call was observed.
     fn reason_to_doubt(&self, seen: &WitnessSeen, document: &[ReleaseRow]) -> Option<LineState> {
         let before = self.before.join("\n");
         // That a module was imported is also told by an object of it.
@@ -124,7 +125,7 @@ impl ReleaseRow {
         }
     }
 
-    /// Whether the row asked for one import alone, and that of one of these modules, of a part or an object of it.
+    /// Returns `true` if the row is a single import of one of these modules, or of a part or an object of one.
     fn imports_one_of(&self, names: &BTreeSet<String>) -> bool {
         if self.ask.contains([';', ',', '\n']) {
             return false;
@@ -137,8 +138,8 @@ impl ReleaseRow {
         rests.any(|rest| rest.is_empty() || rest.starts_with('.'))
     }
 
-    /// Whether the line's value, or that of a part of it that another row asked about, is an object of a CPU that the
-    /// code does not name.
+    /// Returns `true` if the value of the line, or of a part of it in another row, is an object on a CPU that the code
+    /// does not name.
     fn has_chosen_cpu(&self, witness: DriverWitness, document: &[ReleaseRow]) -> bool {
         let mut code = self.before.iter().chain(self.env.values());
         if names_cpu(&self.ask) || code.any(|text| names_cpu(text)) {

@@ -1,4 +1,4 @@
-//! One line in one environment: what each witness showed, and what follows.
+//! Results of a line in an environment: the observations with each witness, and the conclusion.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -11,42 +11,43 @@ use crate::survey::python::{PythonAttempt, PythonLine, Raised};
 
 const INIT: &str = "cuInit";
 
-/// Who answers: which driver the line finds, and whether it finds an NVML.
+/// Witness: the driver that the line finds, and whether it finds an NVML.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
 #[schemars(rename = "Witness")]
 #[serde(rename_all = "snake_case")]
 pub enum DriverWitness {
-    /// The libcuda of this machine, with its NVML or without one, as it is.
+    /// The libcuda of this machine, and its NVML if it has one.
     Libcuda,
-    /// The fake driver, whose `cuInit` returns `CUDA_ERROR_NO_DEVICE`, beside an NVML that has GPUs.
+    /// The fake driver, whose `cuInit` returns `CUDA_ERROR_NO_DEVICE`, with an NVML that has GPUs.
     FakeWithNvml,
     /// The fake driver without an NVML.
     Fake,
-    /// The libcuda of this machine, beside an NVML that has GPUs.
+    /// The libcuda of this machine, with an NVML that has GPUs.
     LibcudaWithNvml,
 }
 
-/// What became of `cuInit` in one line of one environment.
+/// A line's use of `cuInit` in an environment.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "snake_case")]
 pub enum LineState {
-    /// It calls `cuInit`.
+    /// Calls `cuInit`.
     Yes,
-    /// It does not.
+    /// Does not call `cuInit`.
     No,
     /// The lines before it had called `cuInit`, so it cannot be the first to do so.
     Initialised,
-    /// It chose the CPU, because there is no GPU.
+    /// Chose the CPU, because there is no GPU.
     Undecided,
-    /// It does where there is no NVML, and not where there is one.
+    /// Calls `cuInit` without an NVML, but not with one.
     WithoutNvml,
-    /// It does where there is an NVML, and not where there is none.
+    /// Calls `cuInit` with an NVML, but not without one.
     WithNvml,
-    /// It does not where there is an NVML. Where there is none, the lines before it had called `cuInit`, so nothing is known.
+    /// Does not call `cuInit` with an NVML. Without an NVML, the lines before it had called `cuInit`, so the answer is
+    /// unknown.
     NoWithNvml,
     /// This version does not have what the line names.
     Absent,
@@ -57,13 +58,13 @@ pub enum LineState {
     NeedsGpu,
     /// Two drivers gave two answers.
     Disagree,
-    /// It hung, crashed or could not be asked, or the document does not tell whether the lines before it had called
-    /// `cuInit`.
+    /// Unknown: the line hung, crashed or could not be run, or the document does not record whether the lines before it
+    /// had called `cuInit`.
     Unknown,
 }
 
 impl LineState {
-    /// Whether it is known if the line calls `cuInit`.
+    /// Returns `true` if it is known whether the line calls `cuInit`.
     pub fn is_known(self) -> bool {
         matches!(
             self,
@@ -75,7 +76,7 @@ impl LineState {
         )
     }
 
-    /// Whether nothing says that the line does something else in one of the two states.
+    /// Returns `true` if the two states do not contradict each other.
     pub fn agrees_with(self, other: LineState) -> bool {
         match (self, other) {
             (LineState::NoWithNvml, LineState::No | LineState::WithoutNvml)
@@ -84,7 +85,7 @@ impl LineState {
         }
     }
 
-    /// Whether the line calls `cuInit` somewhere.
+    /// Returns `true` if the line calls `cuInit` in at least one case.
     pub fn calls(self) -> bool {
         matches!(
             self,
@@ -93,7 +94,7 @@ impl LineState {
     }
 }
 
-/// One line in one environment.
+/// Results of a line in an environment.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ReleaseRow {
     /// The name of the line.
@@ -103,23 +104,23 @@ pub struct ReleaseRow {
     /// The code that ran before it in the same process.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub before: Vec<String>,
-    /// The code that was asked about.
+    /// The tested code.
     pub ask: String,
     /// Variables that were set before the interpreter started.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub env: BTreeMap<String, String>,
-    /// What each witness showed.
+    /// Observations with each witness.
     pub seen: Vec<WitnessSeen>,
 }
 
-/// What one witness showed.
+/// Observations with a witness.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct WitnessSeen {
     /// Who.
     pub witness: DriverWitness,
-    /// Whether the line calls `cuInit`; null if the code before it had done so with success, or if that is not known.
+    /// `true` if the line calls `cuInit`; null if the code before it had called it successfully, or if that is unknown.
     pub calls_cuinit: Option<bool>,
-    /// What `cuInit` returned, by its C name; null if it was not called.
+    /// Status that `cuInit` returned, by its C name; null if it was not called.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub init_status: Option<String>,
     /// The command of the child process that called it; absent if the line's own process did.
@@ -128,23 +129,24 @@ pub struct WitnessSeen {
     /// The innermost public function of a package in the stack of `cuInit`, and where it was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at: Option<String>,
-    /// The call of libcudart or of another CUDA library that called `cuInit`.
+    /// The libcudart call, or call of another CUDA library, that called `cuInit`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub through: Option<String>,
     /// The packages' functions in that stack, outermost first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub way: Vec<String>,
-    /// Whether its process asked for the driver's version, which a runtime does right before `cuInit`, and the line did
-    /// not call `cuInit`: the code before the line may have. Only in documents without `called_before`.
+    /// `true` if its process called `cuDriverGetVersion`, which a runtime does right before `cuInit`, and the line did
+    /// not call `cuInit`: the code before the line may have called it. Only in documents without `called_before`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub only_version: bool,
-    /// Whether the code before it called `cuInit`, with or without success; absent in documents that do not say so.
+    /// `true` if the code before it called `cuInit`, with or without success; absent in documents that do not record
+    /// it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub called_before: Option<bool>,
-    /// Whether the code before it called `cuInit` and then raised an exception: it needs a GPU.
+    /// `true` if the code before it called `cuInit` and then raised an exception: it needs a GPU.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub needs_gpu: bool,
-    /// NVML indices of the GPUs on which it makes a context; null where `cuInit` cannot succeed.
+    /// NVML indices of the GPUs where it creates a context; null if `cuInit` cannot succeed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context_on: Option<Vec<u32>>,
     /// The exception that it raised, or that the code before it raised.
@@ -153,12 +155,12 @@ pub struct WitnessSeen {
     /// Its value, as in `survey python`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<String>,
-    /// How its process ended, unless with exit code 0.
+    /// End of its process, unless with exit code 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub left: Option<String>,
-    /// How long it took.
+    /// Duration, in nanoseconds.
     pub elapsed_ns: Option<u64>,
-    /// Why nothing is known of it.
+    /// Reason why there are no observations.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unmeasured: Option<Unmeasured>,
 }
@@ -178,7 +180,7 @@ impl WitnessSeen {
         self
     }
 
-    /// What an attempt showed. `can_succeed` is whether this driver's `cuInit` can.
+    /// Returns the observations of an attempt. `can_succeed` is `true` if this driver's `cuInit` can succeed.
     pub fn new(witness: DriverWitness, attempt: PythonAttempt, can_succeed: bool) -> WitnessSeen {
         let PythonAttempt {
             seen,
@@ -220,7 +222,7 @@ impl WitnessSeen {
         }
     }
 
-    /// Whether this version does not have what the code names.
+    /// Returns `true` if something that the code names does not exist in this version.
     pub fn is_absent(&self) -> bool {
         self.raised.as_ref().is_some_and(|raised| raised.absent)
     }
@@ -247,7 +249,7 @@ impl ReleaseRow {
         }
     }
 
-    /// Whether another witness has to settle what differs between those that were asked.
+    /// Returns `true` if the witnesses so far disagree, so that another one must decide.
     pub fn is_open(&self) -> bool {
         let mut all = self.seen.iter().map(|seen| seen.calls_cuinit);
         let first = all.next().flatten();
@@ -258,7 +260,7 @@ impl ReleaseRow {
         self.seen.iter().find(|seen| seen.witness == witness)
     }
 
-    /// The attempt that shows how `cuInit` was called: the first in which it was.
+    /// Returns the first attempt where the line called `cuInit`.
     pub fn call(&self) -> Option<&WitnessSeen> {
         self.seen
             .iter()

@@ -7,30 +7,31 @@ use super::matrix::Matrix;
 use super::row::LineState;
 use crate::survey::python::PythonLine;
 
-/// A line, asked without a GPU in the releases of one package.
+/// Results of a line without a GPU in the releases of one package.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LineReleases {
     /// Its name: `torch.cuda.is_available`.
     pub line: String,
     /// The package: `torch`.
     pub package: String,
-    /// What became of `cuInit`, oldest release first; neighbours with one answer are together.
+    /// Use of `cuInit`, oldest release first. Adjacent releases with the same result are combined.
     pub spans: Vec<ReleaseSpan>,
     /// The scenarios whose pitfall needs this line to call `cuInit`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub scenarios: Vec<String>,
 }
 
-/// Neighbouring releases in which a line does the same.
+/// Adjacent releases where a line behaves the same.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ReleaseSpan {
-    /// What became of `cuInit`.
+    /// Use of `cuInit`.
     pub state: LineState,
-    /// The releases that were asked, oldest first.
+    /// Tested releases, oldest first.
     pub releases: Vec<String>,
 }
 
-/// Every line of a matrix, for each package in whose environments it was asked. `lines` says what scenarios it decides.
+/// Returns every line of a matrix, for each package with an environment that it ran in. `lines` contains the scenarios
+/// that it decides.
 pub fn line_releases(matrix: &Matrix, lines: &[PythonLine]) -> Vec<LineReleases> {
     let mut all = Vec::new();
     for line in &matrix.lines {

@@ -37,53 +37,53 @@ const COUNT: &str = "count-after";
 /// The status of `cuInit` if the mask shows no GPU.
 const NO_DEVICE: i64 = 100;
 
-/// One call on one libcudart.
+/// Results of a call on one libcudart.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CallRow {
-    /// The exact C symbol, or the recipe's name if a call is asked in several ways.
+    /// C symbol, or the recipe's name if a call has several recipes.
     pub call: String,
     /// The library of the call.
     pub library: String,
-    /// The version of libcudart, such as `13.0`; null for calls of other libraries.
+    /// Version of libcudart, such as `13.0`; null for calls of other libraries.
     pub libcudart_version: Option<String>,
     /// The calls before it, by their C symbols, which make the handles or memory that it needs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub before: Vec<String>,
-    /// How many GPUs the process could see.
+    /// Number of GPUs visible to the process.
     pub visible_gpus: u32,
-    /// Whether a mask that is set right after the call has no effect; null if an earlier call had initialised the
+    /// `true` if a mask that is set right after the call has no effect; null if an earlier call had initialized the
     /// driver.
     pub reads_mask: Option<bool>,
     /// CUDA ordinals of the GPUs that have a context after the call.
     pub context_on: Option<Vec<u32>>,
-    /// Bytes by which NVML's `used` grew, GPU by GPU in NVML order. If attempts differ within the noise, the median.
+    /// Growth of NVML's `used`, in bytes, for each GPU in NVML order. If attempts differ within the noise, the median.
     pub device_used_bytes: Option<Vec<i64>>,
-    /// What the call returned, by its C name; null if it returns text.
+    /// Status that the call returned, by its C name; null if it returns text.
     pub status: Option<String>,
-    /// How long the call took: the median.
+    /// Median duration of the call, in nanoseconds.
     pub elapsed_ns: Option<u64>,
-    /// How many attempts count, and why others do not.
+    /// Number of attempts that count, and reasons why others do not.
     #[serde(flatten)]
     pub standing: RowAttempts,
-    /// What each attempt that counts showed, in the order in which they were made.
+    /// Observations of each attempt that counts, in the order of the attempts.
     pub seen: Vec<CallSeen>,
 }
 
-/// What one attempt showed.
+/// Observations of one attempt.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CallSeen {
-    /// As in the row.
+    /// Same as in the row.
     pub reads_mask: Option<bool>,
-    /// Whether an earlier call had initialised the driver; null if there was none.
+    /// `true` if an earlier call had initialized the driver; null if there was no earlier call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub initialised_before: Option<bool>,
-    /// As in the row.
+    /// Same as in the row.
     pub context_on: Vec<u32>,
-    /// As in the row; null if NVML could not be read.
+    /// Same as in the row; null if NVML could not be read.
     pub device_used_bytes: Vec<Option<i64>>,
-    /// As in the row.
+    /// Same as in the row.
     pub status: Option<String>,
-    /// As in the row.
+    /// Same as in the row.
     pub elapsed_ns: u64,
 }
 
@@ -138,13 +138,14 @@ impl KindRow for CallRow {
     }
 }
 
-/// One row per call and libcudart. Measured rows come first, then those of workers that saw more GPUs, then later ones.
+/// Returns one row per call and libcudart. Measured rows take precedence, then those of workers that saw more GPUs,
+/// then later ones.
 pub fn latest_rows<'a>(rows: impl Iterator<Item = &'a CallRow>) -> Vec<&'a CallRow> {
     best_by(rows, |row| row.libcudart_version.as_deref(), |_| ())
 }
 
-/// One row per call: of the rows that [`latest_rows`] would choose the one on the newest libcudart. Only the worker that saw
-/// most GPUs shows on which of them there was a context.
+/// Returns one row per call: among the rows that [`latest_rows`] would choose, the one on the newest libcudart. Only
+/// the worker that saw most GPUs shows which of them had a context.
 pub fn newest_rows<'a>(rows: &[&'a CallRow]) -> Vec<&'a CallRow> {
     best_by(
         rows.iter().copied(),
@@ -178,7 +179,7 @@ fn best_by<'a, T: PartialOrd>(
 }
 
 impl CallRow {
-    /// Whether the call makes a context.
+    /// Returns `true` if the call creates a context; `None` if that is unknown.
     pub fn makes_context(&self) -> Option<bool> {
         self.context_on.as_ref().map(|on| !on.is_empty())
     }

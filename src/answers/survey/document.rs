@@ -1,4 +1,4 @@
-//! The document of a survey: how and where it was asked, and its rows.
+//! The document of a survey: settings, machine and rows.
 
 use schemars::{JsonSchema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
@@ -14,31 +14,31 @@ use cuda_pitfalls_core::verdict::Provenance;
 /// The name of the schema of surveys.
 pub const SCHEMA: &str = "cuda-pitfalls-survey";
 
-/// One survey on one machine.
+/// A survey of a machine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SurveyDocument {
-    /// Which document this is.
+    /// Schema of this document.
     pub schema: SchemaId,
-    /// What its rows are about.
+    /// Kind of its rows.
     pub kind: SurveyKind,
-    /// Whether a real driver or the simulated machine answered. Simulated rows are not evidence.
+    /// Source of the answers: a real driver or the simulated machine. Simulated rows are not evidence.
     pub provenance: Provenance,
-    /// How it was asked.
+    /// Settings of the survey.
     #[serde(rename = "survey")]
     pub header: Header,
     /// The host, as in the report of the controls.
     pub machine: Machine,
-    /// One row per question and libcudart, in the order in which they were asked.
+    /// Rows, one per question and libcudart, in the order of the measurements.
     pub rows: Vec<SurveyRow>,
-    /// What is not asked about, with the reason.
+    /// Excluded items, with the reason.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub left_out: Vec<LeftOut>,
-    /// Whether every question has its row. Otherwise the survey can be resumed.
+    /// `true` if every question has its row. Otherwise the survey can be resumed.
     pub complete: bool,
 }
 
 impl SurveyDocument {
-    /// The survey in a stored document; `None` if it is no survey.
+    /// Returns the survey in a stored document; `None` if the document is not a survey.
     pub fn from_stored(stored: &Stored) -> Option<Result<SurveyDocument, StoreError>> {
         (stored.name() == SCHEMA).then(|| stored.parse_by(SCHEMA, SurveyDocument::parse))
     }
@@ -46,8 +46,8 @@ impl SurveyDocument {
     /// Parses a document.
     ///
     /// # Errors
-    /// It does not fit the type, a row does not fit its kind, or the document contradicts itself: about who answered,
-    /// or about what follows from the facts of a row.
+    /// Returns an error if the text does not fit the type, if a row does not fit its kind, or if the document
+    /// contradicts itself: about the source of the answers, or about conclusions from the facts of a row.
     pub fn parse(text: &[u8]) -> serde_json::Result<SurveyDocument> {
         let document: SurveyDocument = serde_json::from_slice(text)?;
         if let Some(why) = document
@@ -82,7 +82,7 @@ impl SurveyDocument {
         Ok(document)
     }
 
-    /// Its rows, with what follows from them.
+    /// Returns its rows, with derived facts.
     pub fn fact_rows(&self) -> Vec<FactRow> {
         self.read_facts().unwrap_or_default()
     }
@@ -120,7 +120,7 @@ pub fn schema() -> Value {
     schema.to_value()
 }
 
-/// How a survey was asked.
+/// Settings of a survey.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Header {
     /// The run's id, which is also the folder's name.
@@ -129,15 +129,15 @@ pub struct Header {
     pub version: String,
     /// RFC 3339, UTC.
     pub started_at: String,
-    /// RFC 3339, UTC; null while it goes on.
+    /// RFC 3339, UTC; null until it has finished.
     pub finished_at: Option<String>,
     /// Wall time of the survey, over all sessions.
     pub elapsed_ns: u64,
-    /// The part of it in which attempts of rows were under way, from a worker's start to its end.
+    /// The part of it when attempts of rows were running, from a worker's start to its end.
     pub attempts_ns: u64,
-    /// How often the survey was resumed.
+    /// Number of times that the survey was resumed.
     pub resumed: u32,
-    /// What was selected on the command line; empty for all.
+    /// Selectors from the command line; empty for all.
     pub selectors: Vec<String>,
     /// `cuda` or `sim:<machine>`.
     pub on: String,
@@ -147,14 +147,14 @@ pub struct Header {
     pub repeat_generated: u32,
     /// The seed of the order of attempts and of generated questions.
     pub seed: u64,
-    /// How many masks to generate in addition to the listed ones.
+    /// Number of masks to generate in addition to the listed ones.
     pub generate: u64,
-    /// How many GPUs a worker of `survey calls` sees.
+    /// Number of GPUs visible to a worker of `survey calls`.
     pub visible_gpus: u32,
-    /// Why nothing further was asked of this host, such as a lost GPU; null if there was no reason.
+    /// Reason why the survey stopped using this host, such as a lost GPU; null if it did not.
     pub host_unsafe: Option<String>,
     /// The signal that ended it early.
     pub interrupted: Option<String>,
-    /// The exit code and its name; null while it goes on.
+    /// Exit code and its name; null until it has finished.
     pub exit: Option<ExitCode>,
 }

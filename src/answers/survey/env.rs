@@ -2,7 +2,7 @@
 //!
 //! The same calls are made many times, and the variable is set at a different moment each time: at exec, right before
 //! one of the steps, or never. An observable shows whether it had an effect. The driver reads the variable after the
-//! last moment at which setting it has an effect.
+//! last moment where setting it has an effect.
 
 mod variable;
 
@@ -20,11 +20,11 @@ use super::{SurveyAnswer, SurveyKind, SurveyQuestions};
 use cuda_pitfalls_core::catalogue::Invalid;
 use cuda_pitfalls_core::judge::{Facts, Shows, shows};
 
-/// When a variable is read that has an effect at exec but none when it is set before the first call: while the
+/// Moment of a variable that has an effect at exec but not when it is set before the first call: it is read while the
 /// library is loaded, or not from the process's own copy of the environment.
 pub const EXEC: &str = "exec or library load";
 
-/// One environment variable.
+/// Results of an environment variable.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct EnvRow {
     /// The variable.
@@ -33,15 +33,15 @@ pub struct EnvRow {
     pub value: String,
     /// The proof that the variable had an effect, in a sentence.
     pub observable: String,
-    /// Whether the observable shows if the variable is set at exec; null if that is unknown, or if the observable
-    /// also shows without the variable.
+    /// `true` if the observable occurs when the variable is set at exec; null if that is unknown, or if the observable
+    /// also occurs without the variable.
     pub has_effect: Option<bool>,
-    /// The latch point: the call after which setting the variable has no effect, in words such as `cuInit` or `first
-    /// context`; `each use` if there is none; null if it is unknown.
+    /// The latch point: the call after which setting the variable has no effect, as text such as `cuInit` or `first
+    /// context`; `each use` if setting it always has an effect; null if unknown.
     pub read_at: Option<String>,
     /// The effect of setting it at each moment, earliest first.
     pub moments: Vec<Moment>,
-    /// How many attempts count, and why others do not.
+    /// Number of attempts that count, and reasons why others do not.
     #[serde(flatten)]
     pub standing: RowAttempts,
 }
@@ -51,9 +51,10 @@ pub struct EnvRow {
 pub struct Moment {
     /// The label of the step before which it was set.
     pub before: String,
-    /// What that step does, in the words of `read_at`.
+    /// Description of that step, in the words of `read_at`.
     pub does: String,
-    /// Whether the observable showed; null if attempts disagree, if one of them could not decide it, or if none counts.
+    /// `true` if the observable occurred; null if attempts disagree, if one of them could not decide it, or if no
+    /// attempt counts.
     pub effect: Option<bool>,
 }
 
@@ -111,8 +112,9 @@ impl EnvRow {
     }
 }
 
-/// Whether the attempts of a case showed the observable. If attempts that could decide it disagree, that is a
-/// disagreement. If one could not decide it, the result is unknown, because the others say nothing about this one.
+/// Returns `true` if the attempts of a case showed the observable. If attempts that could decide it disagree, that is a
+/// disagreement. If one could not decide it, the result is unknown, because the other attempts do not determine this
+/// one.
 fn effect(case: &str, answered: &SurveyAnswer<'_>, standing: &mut RowAttempts) -> Option<bool> {
     let plan = answered.report.plan.as_ref()?;
     let facts = Facts::new(
@@ -136,8 +138,9 @@ fn effect(case: &str, answered: &SurveyAnswer<'_>, standing: &mut RowAttempts) -
     if shown.contains(&None) { None } else { agreed }
 }
 
-/// What the step does before which setting the variable still had an effect, if it also had one at all earlier moments
-/// and none at the next. `None` if moments contradict this order, or if one that matters is unknown.
+/// Returns the description of the last step that setting the variable before still had an effect on, if setting it also
+/// had an effect at all earlier moments and none at the next. Returns `None` if moments contradict this order, or if a
+/// relevant one is unknown.
 fn read_at(moments: &[Moment]) -> Option<String> {
     let early = moments
         .iter()

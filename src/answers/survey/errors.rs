@@ -1,9 +1,10 @@
-//! `survey errors`: what frameworks make of an error of the driver.
+//! `survey errors`: reactions of frameworks to a driver error.
 //!
-//! A line of Python runs in a fresh interpreter with a libcuda that returns one status from one place on, such as
-//! `cuInit`, and passes every other call on to the real one. Older documents have rows of an NVML that does so, or
-//! counts another number of GPUs. The row says what the user sees then: the exception with its message, another value, or the CPU without an
-//! exception, with a warning or without one. The control of each line is the line with every call passed on.
+//! A Python line runs in a fresh interpreter with a libcuda that returns one status from one place on, such as
+//! `cuInit`, and forwards every other call to the real one. Older documents have rows of an NVML that does so, or
+//! reports another number of GPUs. The row contains what the user sees in that case: the exception with its message,
+//! another value, or the CPU without an exception, with or without a warning. The control of each line is the line with
+//! every call forwarded.
 
 mod list;
 #[cfg(test)]
@@ -22,7 +23,7 @@ use super::python::{LineQuestions, List, PythonLine, PythonRow, Raised, Returned
 use super::row::{KindRow, RowAttempts, SurveyRow};
 use cuda_pitfalls_core::machine::Machine;
 
-/// What one line makes of one status at one place.
+/// Reaction of a line to a status at a place.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ErrorRow {
     /// The name of the row: the line, the place and the number, such as `torch, asks, cuInit 999`.
@@ -36,40 +37,40 @@ pub struct ErrorRow {
     /// The code that ran before it in the same process.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub before: Vec<String>,
-    /// The code that was asked about.
+    /// The tested code.
     pub ask: String,
     /// Variables that were set before the interpreter started.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub env: BTreeMap<String, String>,
-    /// What libcuda or NVML returned, and where; null for the control, in which every call was passed on.
+    /// Status that libcuda or NVML returned, and the place; null for the control, where every call was forwarded.
     pub returned: Option<Returned>,
-    /// Whether the line came to that place at all; null for the control. A row in which it did not says nothing.
+    /// `true` if the line reached that place; null for the control. A row that did not reach it is not a result.
     pub met: Option<bool>,
-    /// The exception that it raised; null if there was none, or if attempts differ.
+    /// Exception that it raised; null if it raised none, or if attempts differ.
     pub raised: Option<Raised>,
     /// Its value: where the work was done. Null if it raised something, or if attempts differ.
     pub value: Option<String>,
     /// The first of its warnings, each with its category.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warned: Vec<String>,
-    /// How its process ended, unless with exit code 0.
+    /// End of its process, unless with exit code 0.
     pub left: Option<String>,
     /// For a control of the instrument: whether it showed what it must.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub as_expected: Option<bool>,
-    /// How many attempts count, and why others do not.
+    /// Number of attempts that count, and reasons why others do not.
     #[serde(flatten)]
     pub standing: RowAttempts,
 }
 
-/// What the user sees of an error.
+/// Effect of an error that is visible to the user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ErrorEffect {
     /// The line did what it does without an error.
     Nothing,
-    /// The line went on with another value, such as the CPU, and raised nothing. It may have warned.
+    /// The line continued with another value, such as the CPU, and raised no exception. It may have warned.
     Silent,
-    /// It raised an exception.
+    /// The line raised an exception.
     Raises,
     /// Its process did not leave by itself.
     Dies,
@@ -82,7 +83,8 @@ impl ErrorRow {
             .find(|row| row.line == self.line && row.returned.is_none() && !row.is_control())
     }
 
-    /// What the user sees; `None` if the line did not come to the place, or if that is not known.
+    /// Returns the effect that is visible to the user; `None` if the line did not reach the place, or if the effect is
+    /// unknown.
     pub fn effect(&self, rows: &[ErrorRow]) -> Option<ErrorEffect> {
         if self.met != Some(true) {
             return None;
@@ -186,7 +188,7 @@ impl ErrorRow {
     }
 }
 
-/// What the name of a row has behind that of its line.
+/// Returns the part of a row's name after the name of its line.
 fn name_suffix(returned: &Returned) -> String {
     format!(", {} {}", returned.place, returned.code)
 }

@@ -10,13 +10,13 @@ use cuda_pitfalls_core::machine::Machine;
 pub struct FactRow {
     /// The question, which is unique in the document together with the libcudart.
     pub question: String,
-    /// The version of libcudart that answered it, if it is asked of each.
+    /// Version of the libcudart that answered it, if the question ran on each.
     pub libcudart: Option<String>,
-    /// What was asked, where the question does not say it.
+    /// What was tested, unless the question determines it.
     pub asked_as: String,
-    /// How many attempts count, and why others do not.
+    /// Number of attempts that count, and reasons why others do not.
     pub standing: RowAttempts,
-    /// The fields of the row, and what follows from them.
+    /// Fields of the row, and derived facts.
     facts: Map<String, Value>,
 }
 
@@ -45,7 +45,7 @@ impl FactRow {
         facts
     }
 
-    /// A fact by its field; null if there is none. `died.by` is the field of a field.
+    /// Returns a fact by its field; null if the row does not have it. `died.by` is the field of a field.
     pub fn fact(&self, name: &str) -> &Value {
         let mut parts = name.split('.');
         let first = parts.next().and_then(|part| self.facts.get(part));
@@ -54,7 +54,8 @@ impl FactRow {
             .unwrap_or(&Value::Null)
     }
 
-    /// Whether a condition holds: `fact`, which must not be null, false or empty, `!fact`, `fact=value` or `fact!=value`.
+    /// Returns `true` if a condition holds: `fact`, which must not be null, false or empty, `!fact`, `fact=value` or
+    /// `fact!=value`.
     pub fn has(&self, condition: &str) -> bool {
         if let Some((name, value)) = condition.split_once("!=") {
             return !self.fact_equals(name, value);
@@ -71,7 +72,7 @@ impl FactRow {
         }
     }
 
-    /// Whether a fact has this value.
+    /// Returns `true` if a fact has this value.
     pub fn fact_equals(&self, name: &str, value: &str) -> bool {
         let fact = self.fact(name);
         let text = fact

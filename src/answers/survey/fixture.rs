@@ -6,7 +6,7 @@ use super::SurveyKind;
 use super::document::SCHEMA;
 use cuda_pitfalls_core::plan::fixture::machine;
 
-/// A document with rows of these fields, on a machine with so many GPUs.
+/// Returns a document with rows of these fields, on a machine with `gpus` GPUs.
 pub(crate) fn document(kind: SurveyKind, rows: &[Value], gpus: usize) -> Value {
     let rows = rows.iter().map(|row| {
         let unread = but(json!({"key": "", "is_conclusive": true}), row.clone());

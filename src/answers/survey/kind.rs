@@ -1,7 +1,7 @@
-//! What the file of a kind says: `scenarios/surveys/kinds/<kind>.toml` has its page, and the words of its facts.
+//! The file of a kind: `scenarios/surveys/kinds/<kind>.toml` contains its page, and the words for its facts.
 //!
-//! A comparison compares the facts that the file names, and a page has the tables that it describes. So a kind needs
-//! no code for either, but for what its rows do not say by themselves.
+//! A comparison compares the facts that the file lists, and a page has the tables that it describes. So a kind needs
+//! code only for facts that its rows do not contain.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -13,23 +13,23 @@ use super::SurveyKind;
 use super::facts::FactRow;
 use super::python::without_line;
 
-/// A kind of survey in words.
+/// Texts of a kind of survey.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct KindFile {
     /// The title of its page.
     pub title: String,
-    /// The paragraphs with which its page begins.
+    /// Paragraphs at the beginning of its page.
     pub opening: String,
     /// The options of `survey` that only some kinds take.
     options: Vec<String>,
-    /// Attempts of each case, unless the command line says otherwise; if absent as for all.
+    /// Attempts of each case, unless set on the command line; if absent, the common default.
     pub repeat: Option<u32>,
-    /// Whether versions of libcudart can be compared by its rows.
+    /// `true` if its rows can be used to compare versions of libcudart.
     pub compares_versions: bool,
-    /// What its pages make of its rows beside their facts, by name.
+    /// Name of the further content that its pages derive from its rows, in addition to their facts.
     pub rows: String,
-    /// What machines of a fleet are compared by, in order: a fact, and what a fleet calls it.
+    /// Facts that machines of a fleet are compared by, in order: a fact, and its name in a fleet report.
     pub answers: Vec<[String; 2]>,
     /// The fact that has the memory of each GPU, which a fleet compares; empty for none.
     pub bytes: String,
@@ -47,38 +47,38 @@ pub struct KindFile {
 pub struct FactForm {
     /// Its field in a row; `died.by` is a field of a field. If the first field is a list, each of its entries has the fact.
     pub name: String,
-    /// What it is called in comparisons and above columns; `{before}` is another field of an entry of a list. A column
-    /// without words is not shown, and keeps rows apart that are alike otherwise.
+    /// Name in comparisons and above columns; `{before}` is another field of an entry of a list. A column without words
+    /// is not displayed, and keeps rows separate that are otherwise equal.
     pub words: String,
-    /// How its value is read.
+    /// Format of its value.
     pub form: ValueForm,
-    /// Whether it is compared; not at all if it is absent.
+    /// Rule for comparing it; if absent, it is not compared.
     pub compared: Option<Compared>,
-    /// What a comparison says for null; without it the fact is unknown then.
+    /// Text for null in a comparison; if absent, the fact is unknown in that case.
     pub absent: Option<String>,
-    /// Whether it may be missing: rows of which one has no such fact are alike, and a table of which no row has it has
-    /// no column for it.
+    /// `true` if it may be missing: two rows are equal in the fact if one of them does not have it, and a table has no
+    /// column for it if none of its rows has it.
     pub optional: bool,
-    /// What a page says for null.
+    /// Text for null on a page.
     pub unknown: String,
-    /// What a page says for a list without entries.
+    /// Text for an empty list on a page.
     pub none: String,
-    /// What a page says for words of documents.
+    /// Texts for words of documents on a page.
     pub said: BTreeMap<String, String>,
-    /// Whether it is code.
+    /// `true` if it is code.
     pub code: bool,
 }
 
-/// How a value is read.
+/// Format of a value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ValueForm {
-    /// As it is.
+    /// Unchanged.
     #[default]
     Plain,
     /// GPUs by their numbers.
     Gpus,
-    /// Amounts of memory, of which some is noise.
+    /// Amounts of memory, which include some noise.
     Memory,
     /// A place in a program, whose line differs between versions that behave alike.
     Place,
@@ -86,11 +86,11 @@ pub enum ValueForm {
     Time,
     /// The spread of a size.
     Size,
-    /// How many rows were joined.
+    /// Number of rows that were combined.
     Count,
 }
 
-/// When a fact is compared.
+/// Rule for comparing a fact.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Compared {
@@ -100,7 +100,7 @@ pub enum Compared {
     Alike,
     /// In rows that are not.
     Otherwise,
-    /// It is no fact but what was asked: rows in which it differs cannot be compared.
+    /// Property of the question, and not a fact: rows that differ in it cannot be compared.
     Asked,
 }
 
@@ -112,9 +112,9 @@ pub struct SectionForm {
     pub title: String,
     /// A paragraph in front of its table.
     pub text: String,
-    /// What its kind makes by itself, by name; without it the section is the table of all rows that fit.
+    /// Name of content that its kind generates by itself; if omitted, the section is the table of all matching rows.
     pub made: String,
-    /// What rows must be: `fact`, `!fact`, `fact=value` or `fact!=value`.
+    /// Conditions for rows: `fact`, `!fact`, `fact=value` or `fact!=value`.
     #[serde(rename = "where")]
     pub conditions: Vec<String>,
     /// The facts in its columns.
@@ -123,13 +123,13 @@ pub struct SectionForm {
     pub joined: Vec<String>,
     /// A fact and another one: for each value of the one there is a column, which has the other one.
     pub across: Option<[String; 2]>,
-    /// What stands between joined values, if it is no comma.
+    /// Separator between joined values; if omitted, a comma.
     pub between: Option<String>,
     /// A fact: for each of its values there is a section, which has the value for its title.
     pub each: String,
-    /// Whether it is made of each document by itself.
+    /// `true` if it is generated for each document separately.
     pub per_document: bool,
-    /// Whether it is too long for a terminal.
+    /// `true` if it is too long for a terminal.
     pub only_on_pages: bool,
 }
 
@@ -164,12 +164,12 @@ fn read(name: &str) -> Result<KindFile, toml::de::Error> {
 }
 
 impl KindFile {
-    /// Whether facts that depend on what the process saw can be compared in these rows.
+    /// Returns `true` if facts that depend on what the process saw can be compared in these rows.
     pub fn are_alike(&self, a: &FactRow, b: &FactRow) -> bool {
         self.alike.iter().all(|name| a.fact(name) == b.fact(name))
     }
 
-    /// Whether it takes an option of `survey`.
+    /// Returns `true` if it takes an option of `survey`.
     pub fn takes(&self, option: &str) -> bool {
         self.options.iter().any(|known| known == option)
     }
@@ -225,7 +225,7 @@ impl FactForm {
 }
 
 impl SectionForm {
-    /// Whether a row belongs in the section.
+    /// Returns `true` if a row belongs in the section.
     pub fn has(&self, row: &FactRow) -> bool {
         self.conditions.iter().all(|condition| row.has(condition))
     }

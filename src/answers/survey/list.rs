@@ -1,4 +1,4 @@
-//! Reading a list of what is asked, with the place of every error.
+//! Reading of a list of questions, with the place of every error.
 
 use std::ops::Range;
 

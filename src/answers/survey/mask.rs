@@ -36,10 +36,10 @@ pub struct MaskRow {
     pub mask: Option<String>,
     /// `CUDA_DEVICE_ORDER`; null if the form sets none and every worker has `PCI_BUS_ID`.
     pub order: Option<String>,
-    /// Why the form is of interest.
+    /// Reason why the form is of interest.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub note: String,
-    /// What `cuInit` returned, by its C name.
+    /// Status that `cuInit` returned, by its C name.
     pub status: Option<String>,
     /// The result of `cuDeviceGetCount` afterwards; 0 if `cuInit` failed.
     pub count: Option<u32>,
@@ -47,9 +47,9 @@ pub struct MaskRow {
     pub gpus: Option<Vec<u32>>,
     /// The rule's prediction.
     pub predicted: Predicted,
-    /// Whether the driver did what the rule predicts; null if it was not asked, or attempts disagree.
+    /// `true` if the driver did what the rule predicts; null if it was not tested, or if attempts disagree.
     pub as_predicted: Option<bool>,
-    /// How many attempts count, and why others do not.
+    /// Number of attempts that count, and reasons why others do not.
     #[serde(flatten)]
     pub standing: RowAttempts,
 }

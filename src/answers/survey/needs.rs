@@ -1,9 +1,9 @@
-//! `survey needs`: what CUDA and NVML need from the operating system, and what each refusal causes.
+//! `survey needs`: the needs of CUDA and NVML from the operating system, and the effect of each denial.
 //!
-//! A program of a few calls runs under a filter that refuses nothing, which records every file and every system call
-//! that it asks for. Then it runs again for each of these, refused by one error after the other, at one moment after
-//! the other. What its calls return then is the row. Two controls stand before them: the program without a filter,
-//! and with a filter that refuses nothing, must do the same.
+//! A program of a few calls runs under a filter that denies nothing, which records every file and every system call
+//! that it uses. Then it runs again for each of these, denied with one error after the other, at one moment after the
+//! other. The row contains what its calls return in that case. Two controls run first: the program without a filter,
+//! and with a filter that denies nothing, must behave the same.
 
 mod least;
 mod programs;
@@ -30,39 +30,42 @@ use cuda_pitfalls_core::plan::CasePlan;
 use cuda_pitfalls_core::recording::{PathUse, Recording};
 use cuda_pitfalls_core::text::counts::listed;
 
-/// One program under one refusal.
+/// Results of a program under one denial.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct NeedRow {
     /// The calls that the program makes.
     pub program: NeedsProgram,
-    /// From when on something is refused.
+    /// First moment when something is denied.
     pub moment: NeedsMoment,
-    /// The path of a file, with `*` for what differs between processes and machines, or the name of a system call;
-    /// `everything else` for all that makes no difference by itself, each by an error that makes none, with ` but ` and
-    /// what of it is not refused, and ` and ` with one thing that does make a difference; `nothing` for a filter that
-    /// refuses nothing, and null for a program without a filter.
+    /// The path of a file, with `*` for the part that differs between processes and machines, or the name of a system
+    /// call.
+    ///
+    /// - `everything else` stands for everything that makes no difference by itself, each denied with an error that
+    ///   makes no difference. ` but ` adds the part of it that is not denied, and ` and ` adds one thing that does make
+    ///   a difference.
+    /// - `nothing` stands for a filter that denies nothing, and null for a program without a filter.
     pub refused: Option<String>,
-    /// The error that the program gets, such as `EPERM`; null if nothing is refused.
+    /// Error that the program gets, such as `EPERM`; null if nothing is denied.
     pub error: Option<String>,
-    /// Whether the program asked for it at all; null if nothing is refused or attempts disagree. A row in which it did
-    /// not says nothing.
+    /// `true` if the program used it at all; null if nothing is denied or if attempts disagree. A row where it was not
+    /// used is not a result.
     pub met: Option<bool>,
-    /// What each call returned, in the order of the calls; null if attempts disagree.
+    /// Status that each call returned, in the order of the calls; null if attempts disagree.
     pub statuses: Option<Vec<ReturnedStatus>>,
     /// The GPUs that the program sees, by CUDA or NVML ordinal, as NVML indices of this machine; null if attempts
     /// disagree.
     pub gpus: Option<Vec<u32>>,
-    /// How the program ended, if not by itself; null if it did, or if attempts disagree.
+    /// End of the program, if it did not exit by itself; null if it did, or if attempts disagree.
     pub died: Option<Death>,
     /// The files and system calls that it asked for, call by call; only where a filter refuses nothing.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub asked: Vec<SystemUse>,
-    /// How many attempts count, and why others do not.
+    /// Number of attempts that count, and reasons why others do not.
     #[serde(flatten)]
     pub standing: RowAttempts,
 }
 
-/// What one call returned.
+/// Status that a call returned.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ReturnedStatus {
     /// The call, with a number if the program makes it several times.
@@ -80,30 +83,30 @@ pub struct Death {
     pub at: Option<String>,
 }
 
-/// What the processes of a program asked the system for during one call.
+/// Files and system calls that the processes of a program used during one call.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SystemUse {
-    /// The call, or `refuse`, `start` or `wait` for a step of the harness; `load` for what comes before the first.
+    /// The call, or `refuse`, `start` or `wait` for a step of the harness; `load` for the time before the first step.
     pub during: String,
-    /// How often each system call was made.
+    /// Number of times that each system call was made.
     pub system_calls: BTreeMap<String, u64>,
     /// The files that were named.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub files: BTreeMap<String, PathUse>,
 }
 
-/// What is refused where everything is that makes no difference by itself, each by an error that makes none.
+/// Name of the denial of everything that makes no difference by itself, each with an error that makes no difference.
 pub const EVERYTHING_ELSE: &str = "everything else";
 
 /// Stands between [`EVERYTHING_ELSE`] and what is not refused of it.
 const BUT: &str = " but ";
-/// Stands between [`EVERYTHING_ELSE`] and what is refused in addition.
+/// Separator between [`EVERYTHING_ELSE`] and what is denied in addition.
 const AND: &str = " and ";
 
-/// How a program ended whose child did.
+/// End of a program whose child died.
 const CHILD: &str = "child";
 
-/// What comes before the first step.
+/// Name of the time before the first step.
 const LOAD: &str = "load";
 
 /// The questions of the survey.
@@ -186,7 +189,7 @@ impl NeedRow {
         NeedRow { standing, ..self }
     }
 
-    /// Whether something is refused that is not part of everything else.
+    /// Returns `true` if something is denied that is not part of everything else.
     pub fn is_alone(&self) -> bool {
         match &self.refused {
             Some(refused) => !refused.starts_with(EVERYTHING_ELSE) && !self.is_control(),
@@ -194,7 +197,7 @@ impl NeedRow {
         }
     }
 
-    /// Whether the program is known to have done something else than in `control`.
+    /// Returns `true` if the program is known to have behaved differently than in `control`.
     pub fn differs_from(&self, control: &NeedRow) -> bool {
         let is_other = self.statuses != control.statuses || self.gpus != control.gpus;
         self.died.is_some() || (self.has_facts() && is_other)
@@ -207,8 +210,8 @@ impl NeedRow {
         statuses.find(|status| !usual.contains(status))
     }
 
-    /// The first call that fails because of this refusal alone, where it is made from the first call on and whoever
-    /// makes it; `None` for other rows, and for those without effect.
+    /// Returns the first call that fails because of this denial alone, if the denial starts before the first call;
+    /// `None` for other rows, and for those without effect.
     pub fn effect_at_start<'a>(&'a self, rows: &'a [NeedRow]) -> Option<&'a ReturnedStatus> {
         if !self.is_alone() || self.moment != NeedsMoment::Init {
             return None;
@@ -222,7 +225,7 @@ impl NeedRow {
         }
     }
 
-    /// Whether what is refused is a file that the program opens to write.
+    /// Returns `true` if the denied thing is a file that the program opens for writing.
     pub fn is_of_written_file(&self, rows: &[NeedRow]) -> bool {
         let (Some(control), Some(refused)) = (self.control(rows), &self.refused) else {
             return false;
@@ -231,7 +234,7 @@ impl NeedRow {
         files.any(|used| used.is_some_and(|used| used.written))
     }
 
-    /// Whether the GPUs that are left were counted anew. Otherwise each kept its ordinal, and the refused ones fail.
+    /// Returns `true` if the remaining GPUs were renumbered. Otherwise each kept its ordinal, and the denied ones fail.
     pub fn is_counted_anew(&self, control: &NeedRow) -> bool {
         let seen = self.gpus.as_deref().unwrap_or_default();
         if seen.is_empty() || seen == control.gpus.as_deref().unwrap_or_default() {
@@ -260,7 +263,7 @@ fn control(rows: &[NeedRow], program: NeedsProgram, moment: NeedsMoment) -> Opti
     })
 }
 
-/// What calls returned, in a line.
+/// Returns the statuses of calls as one line of text.
 pub fn returned(statuses: &[ReturnedStatus]) -> String {
     let statuses = statuses.iter();
     listed(
@@ -269,12 +272,12 @@ pub fn returned(statuses: &[ReturnedStatus]) -> String {
     )
 }
 
-/// Whether the controls have been asked, which record what the programs ask for.
+/// Returns `true` if the controls have run, which record the files and system calls that the programs use.
 pub fn has_records(rows: &[NeedRow]) -> bool {
     rows.iter().any(|row| !row.asked.is_empty())
 }
 
-/// Why no filter works on this machine; `None` if one does, or if none was tried.
+/// Returns the reason why no filter works on this machine; `None` if one does, or if none was tried.
 pub fn why_unfiltered(rows: &[NeedRow]) -> Option<&str> {
     for row in rows {
         // A framework that is not installed says nothing about filters.
@@ -288,7 +291,7 @@ pub fn why_unfiltered(rows: &[NeedRow]) -> Option<&str> {
     None
 }
 
-/// The controls that failed: a program that does something else with a filter that refuses nothing than without one.
+/// Returns the controls that failed: programs that behave differently with a filter that denies nothing.
 pub fn disturbed_controls(rows: &[NeedRow]) -> Vec<String> {
     let mut disturbed = Vec::new();
     for row in rows {
@@ -361,8 +364,9 @@ fn seen(planned: &CasePlan, recording: &Recording, uuids: &[&str]) -> RefusalRes
     }
 }
 
-/// What was asked for, by the step that was under way. Of a framework's files only those of the system are kept: an
-/// import opens thousands of its own. How its interpreter starts is not asked about, and tells whose machine it is.
+/// Returns the files and system calls that a program used, by step. For frameworks, only system files are kept, because
+/// an import opens thousands of files of the framework. The start of a framework's interpreter is left out, because it
+/// is not tested and would reveal details of the machine.
 fn asked(program: NeedsProgram, planned: &CasePlan, recording: &Recording) -> Vec<SystemUse> {
     let is_framework = program.is_framework();
     let mut asked = Vec::new();
@@ -382,7 +386,7 @@ fn asked(program: NeedsProgram, planned: &CasePlan, recording: &Recording) -> Ve
     asked
 }
 
-/// The names of everything that was asked for in these calls: files with how they were used, and system calls.
+/// Returns the names of everything that these calls used: files with their use, and system calls.
 fn needs_of_calls(
     asked: &[SystemUse],
     is_of: impl Fn(&str) -> bool,

@@ -40,24 +40,24 @@ pub struct PythonRow {
     /// The code that ran before it in the same process.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub before: Vec<String>,
-    /// The code that was asked about.
+    /// The tested code.
     pub ask: String,
     /// Variables that were set before the interpreter started.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub env: BTreeMap<String, String>,
-    /// Why the line is of interest.
+    /// Reason why the line is of interest.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub note: String,
-    /// The facts on which all attempts agree.
+    /// Facts that all attempts agree on.
     #[serde(flatten)]
     pub facts: PythonFacts,
     /// For a control: whether it showed what it must.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub as_expected: Option<bool>,
-    /// How many attempts count, and why others do not.
+    /// Number of attempts that count, and reasons why others do not.
     #[serde(flatten)]
     pub standing: RowAttempts,
-    /// What each attempt showed.
+    /// Observations of each attempt.
     pub seen: Vec<PythonSeen>,
 }
 
@@ -70,24 +70,24 @@ pub(crate) fn without_line(at: &str) -> String {
     format!("{file}{rest}")
 }
 
-/// What a line does.
+/// Behavior of a line.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PythonFacts {
-    /// Whether the code before it had initialised the driver already.
+    /// `true` if the code before it had already initialized the driver.
     pub initialised_before: Option<bool>,
-    /// NVML indices of the GPUs on which the code before it had made a context that still existed.
+    /// NVML indices of the GPUs where the code before it had created a context that still existed.
     pub context_before: Option<Vec<u32>>,
-    /// Whether it calls `cuInit` in a process whose driver was not initialised; null if the code before it had
-    /// initialised the driver, or if there is no libcuda.
+    /// `true` if it calls `cuInit` in a process whose driver was not initialized; null if the code before it had
+    /// initialized the driver, or if libcuda is missing.
     pub calls_cuinit: Option<bool>,
-    /// Whether it reads the mask, so that a mask that is set later has no effect; null if the code before it had
-    /// initialised the driver, or if `cuInit` failed before it read the mask.
+    /// `true` if it reads the mask, so that a mask that is set later has no effect; null if the code before it had
+    /// initialized the driver, or if `cuInit` failed before it read the mask.
     pub reads_mask: Option<bool>,
     /// The mask that it read; null if the variable was not set, or was not read.
     pub mask: Option<String>,
-    /// What `cuInit` returned, by its C name; null if it was not called.
+    /// Status that `cuInit` returned, by its C name; null if it was not called.
     pub init_status: Option<String>,
-    /// Whether a child process called `cuInit`.
+    /// `true` if a child process called `cuInit`.
     pub in_child: Option<bool>,
     /// The innermost public function of a package in the stack of `cuInit`, and where it was:
     /// `torch/cuda/__init__.py:180 is_available`. `ask.py:1` means the line itself.
@@ -97,35 +97,35 @@ pub struct PythonFacts {
     /// The packages' functions in that stack, outermost first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub way: Vec<String>,
-    /// The call of libcudart or of another CUDA library that called `cuInit`; null if there was none.
+    /// The libcudart call, or call of another CUDA library, that called `cuInit`; null if `cuInit` was called directly.
     pub through: Option<String>,
-    /// NVML indices of the GPUs on which it makes a context.
+    /// NVML indices of the GPUs where it creates a context.
     pub context_on: Option<Vec<u32>>,
     /// Like `at`, for the first of these contexts.
     pub context_at: Option<String>,
-    /// What these contexts took, in the order of `context_on`; null if no attempt could show it.
+    /// Memory cost of these contexts in bytes, in the order of `context_on`; null if no attempt could measure it.
     pub context_bytes: Option<Vec<i64>>,
-    /// The most by which NVML's `used` grew after the line began, GPU by GPU in NVML order; null if no attempt ran
-    /// alone.
+    /// Maximum growth of NVML's `used` after the line began, in bytes, for each GPU in NVML order; null if no attempt
+    /// ran alone.
     pub device_used_bytes: Option<Vec<i64>>,
-    /// The exception that it raised; null if there was none.
+    /// Exception that it raised; null if it raised none.
     pub raised: Option<Raised>,
     /// Its value, if the last statement is an expression: plain values as Python writes them, otherwise the name of
     /// the type. Null if attempts differ.
     pub value: Option<String>,
-    /// How long it took: the median.
+    /// Median duration, in nanoseconds.
     pub elapsed_ns: Option<u64>,
-    /// How its process ended, unless with exit code 0: `SIGSEGV`, `exit code 3`.
+    /// End of its process, unless with exit code 0: `SIGSEGV`, `exit code 3`.
     pub left: Option<String>,
 }
 
 impl PythonFacts {
-    /// Whether the line is known to make a context.
+    /// Returns `true` if the line is known to create a context.
     pub fn makes_context(&self) -> bool {
         self.context_on.as_ref().is_some_and(|on| !on.is_empty())
     }
 
-    /// Sets the facts on which attempts agree. The others are noted in `standing`.
+    /// Sets the facts that attempts agree on. The others are recorded in `standing`.
     fn set_agreed(&mut self, seen: &[&PythonFacts], standing: &mut RowAttempts) {
         macro_rules! agree {
             ($seen:expr; $($fact:ident)*) => {$(
@@ -171,19 +171,19 @@ impl PythonFacts {
     }
 }
 
-/// What one attempt showed.
+/// Observations of one attempt.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PythonSeen {
     /// The facts of the row as they were in this attempt, without `way`.
     #[serde(flatten)]
     pub facts: PythonFacts,
-    /// Why the attempt does not count, by a word of [`Reason`].
+    /// Reason why the attempt does not count, as a word of [`Reason`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub invalid: Option<String>,
     /// The first of its warnings, each with its category.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warned: Vec<String>,
-    /// Whether no other attempt ran at the same time.
+    /// `true` if no other attempt ran at the same time.
     pub alone: bool,
 }
 
@@ -191,10 +191,10 @@ pub struct PythonSeen {
 pub struct LineQuestions {
     /// The lines.
     pub list: List,
-    /// The row of a line. The last argument is whether an attempt came to the place at which libcuda returned something
-    /// by itself.
+    /// Returns the row of a line. The last argument is `true` if an attempt reached the place where libcuda returned
+    /// the status by itself.
     pub row: fn(&PythonLine, PythonRow, bool) -> SurveyRow,
-    /// Whether the row has memory, which takes an attempt of its own.
+    /// `true` if the row contains memory, which takes a separate attempt.
     pub has_memory: bool,
 }
 
@@ -336,7 +336,7 @@ impl PythonRow {
     }
 }
 
-/// The median of each GPU; `None` if the lists differ in length, or there are none.
+/// Returns the median of each GPU; `None` if the lists differ in length, or if there are no lists.
 fn gpu_medians<'a>(lists: impl Iterator<Item = Option<&'a Vec<i64>>>) -> Option<Vec<i64>> {
     let lists: Vec<&Vec<i64>> = lists.flatten().collect();
     let length = lists.first()?.len();

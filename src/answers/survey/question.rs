@@ -20,15 +20,15 @@ const STEP_TIMEOUT_MS: u64 = 10_000;
 /// The case of a question that has no other.
 pub(super) const TRAP: &str = "trap";
 
-/// What the questions of a survey are made from.
+/// Inputs for the questions of a survey.
 pub struct SurveyRequest<'a> {
     /// The UUIDs of the machine's GPUs, in NVML order.
     pub uuids: &'a [String],
-    /// How many GPUs a worker of `survey calls` sees.
+    /// Number of GPUs visible to a worker of `survey calls`.
     pub visible_gpus: u32,
     /// The seed of generated questions.
     pub seed: u64,
-    /// How many masks to generate, in addition to the listed ones.
+    /// Number of masks to generate, in addition to the listed ones.
     pub generate: usize,
     /// Attempts of each generated mask.
     pub repeat_generated: u32,
@@ -36,23 +36,23 @@ pub struct SurveyRequest<'a> {
     pub exported: &'a dyn Fn() -> Vec<String>,
 }
 
-/// The questions of a survey, and how they are asked.
+/// The questions of a survey, and the order in which they run.
 pub enum SurveyQuestions {
     /// Each once, whatever the others show; and what is not asked.
     Listed(Vec<Item>, Vec<LeftOut>),
-    /// In stages, each of which follows from the rows before; and what is not asked.
+    /// Questions in stages, where each stage follows from the rows before; and the excluded items.
     Staged(Vec<LeftOut>),
     /// Lines of Python, each in a program that is traced.
     Lines(LineQuestions),
 }
 
-/// One question of a survey.
+/// A question of a survey.
 pub struct Item {
-    /// The row of the question, without results. Its key is that of the row, without the version of libcudart.
+    /// The row of the question, without results. Its key is the key of the result without the version of libcudart.
     pub row: SurveyRow,
-    /// Names of groups with which it can be selected.
+    /// Names of groups that select it.
     pub sets: Vec<String>,
-    /// Whether it is asked for each libcudart.
+    /// `true` if it runs on each libcudart.
     pub of_libcudart: bool,
     /// The scenario.
     pub scenario: Scenario,
@@ -63,7 +63,7 @@ pub struct Item {
 }
 
 impl Item {
-    /// A question that is asked once, whichever libcudart there is, as often as the survey says.
+    /// Returns a question that runs on a single libcudart, with the number of attempts of the survey.
     pub(super) fn new<R: KindRow>(
         row: R,
         scenario: Scenario,
@@ -80,7 +80,7 @@ impl Item {
     }
 }
 
-/// The results from which a row is made.
+/// Results that a row is made from.
 #[derive(Clone, Copy, Debug)]
 pub struct SurveyAnswer<'a> {
     /// The results of the scenario.
@@ -89,7 +89,7 @@ pub struct SurveyAnswer<'a> {
     pub scene: &'a Scene<'a>,
     /// The machine, for conditions.
     pub machine: &'a Machine,
-    /// Who answered the calls.
+    /// Source of the answers: a real driver or the simulated machine.
     pub provenance: Provenance,
 }
 
@@ -105,7 +105,7 @@ impl<'a> SurveyAnswer<'a> {
         ))
     }
 
-    /// What the attempts of a case showed that count.
+    /// Returns the observations of the attempts of a case that count.
     pub(super) fn case_observations(&self, case: &str) -> Vec<Observation> {
         let (Some(plan), Some((planned, recordings))) =
             (&self.report.plan, self.case_recordings(case))
@@ -123,7 +123,7 @@ impl<'a> SurveyAnswer<'a> {
     }
 }
 
-/// The C name of a status, or its number if it has none.
+/// Returns the C name of a status, or its number if it does not have a name.
 pub(super) fn status_name(status: &Status) -> String {
     status
         .name

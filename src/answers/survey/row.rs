@@ -13,23 +13,23 @@ use cuda_pitfalls_core::machine::Machine;
 use cuda_pitfalls_core::report::ScenarioReport;
 use cuda_pitfalls_core::verdict::{Provenance, Reason};
 
-/// What was asked once: how its attempts went, and beside that the facts of its kind, each a field.
+/// Results of a question: its attempts, and the facts of its kind, each a field.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SurveyRow {
-    /// What was asked, and of which libcudart if each is asked: unique in the document.
+    /// Name of the question, and the version of libcudart if it runs on each: unique in the document.
     pub key: String,
-    /// Whether it is a control of the instrument.
+    /// `true` if it is a control of the instrument.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_control: bool,
-    /// Whether it has its facts, and its attempts agree on them.
+    /// `true` if it has its facts, and its attempts agree on them.
     pub is_conclusive: bool,
-    /// Whether the driver contradicts one of our rules.
+    /// `true` if the driver contradicts one of our rules.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_unexpected: bool,
-    /// How many attempts count, and why others do not.
+    /// Number of attempts that count, and reasons why others do not.
     #[serde(flatten)]
     pub standing: RowAttempts,
-    /// What its kind has of it: what was asked, as data, and what was seen.
+    /// Fields of its kind: the question, as data, and the observations.
     #[serde(flatten)]
     pub facts: Map<String, Value>,
 }
@@ -80,19 +80,19 @@ pub struct LeftOut {
 /// The attempts of a row.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RowAttempts {
-    /// How many attempts count.
+    /// Number of attempts that count.
     pub attempts: u32,
-    /// How many attempts do not count, by the word of the reason.
+    /// Number of attempts that do not count, by the word of the reason.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub invalid: BTreeMap<String, u32>,
-    /// Names of facts on which the attempts that count disagree. These facts are null in the row.
+    /// Names of facts that the attempts that count disagree on. These facts are null in the row.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub disagreement: Vec<String>,
-    /// Why nothing was measured; null if something was.
+    /// Reason why nothing was measured; null if something was measured.
     pub unmeasured: Option<Unmeasured>,
 }
 
-/// Why a row has no facts.
+/// Reason why a row has no facts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Unmeasured {
     /// A word of `Reason`.
@@ -101,7 +101,7 @@ pub struct Unmeasured {
     pub detail: String,
 }
 
-/// The key of a row: the subject of the question and, if it is asked for each libcudart, the version.
+/// Returns the key of a row: the subject of the question and, if it runs on each libcudart, the version.
 pub fn format_row_key(question: &str, libcudart: Option<&str>) -> String {
     libcudart.map_or_else(
         || question.to_string(),
@@ -131,7 +131,7 @@ impl RowAttempts {
         }
     }
 
-    /// The value on which all attempts agree. If there are several values, records a disagreement about `fact`.
+    /// Returns the value that all attempts agree on. If there are several values, records a disagreement about `fact`.
     pub fn agreed<T: PartialEq>(
         &mut self,
         fact: &str,
@@ -146,8 +146,8 @@ impl RowAttempts {
         None
     }
 
-    /// Whether the row cannot exist here: the simulated machine does not model it, or the machine or this libcudart
-    /// lacks something.
+    /// Returns `true` if the row cannot exist here: the simulated machine does not model it, or the machine or this
+    /// libcudart lacks something.
     pub fn is_left_out(&self, provenance: Provenance) -> bool {
         let simulated = provenance == Provenance::Simulated;
         let is_partly_modelled =
@@ -172,7 +172,7 @@ pub trait KindRow:
     /// The survey of the row.
     const KIND: SurveyKind;
 
-    /// The question, and the libcudart that answered it, if each is asked.
+    /// Returns the question, and the libcudart that answered it, if the question runs on each.
     fn question(&self) -> (String, Option<String>);
 
     /// The question with the libcudart, unique in the document.
@@ -181,34 +181,34 @@ pub trait KindRow:
         format_row_key(&question, libcudart.as_deref())
     }
 
-    /// How many attempts count, and why others do not.
+    /// Returns the number of attempts that count, and the reasons why others do not.
     fn standing(&self) -> &RowAttempts;
 
-    /// Whether the row has facts; a row that was not measured has none.
+    /// Returns `true` if the row has facts. A row that was not measured does not have facts.
     fn has_facts(&self) -> bool;
 
-    /// Whether the row has its facts, and its attempts agree on them.
+    /// Returns `true` if the row has its facts, and its attempts agree on them.
     fn is_conclusive(&self) -> bool {
         let standing = self.standing();
         standing.unmeasured.is_none() && standing.disagreement.is_empty() && self.has_facts()
     }
 
-    /// What was asked, where the question does not say it: rows that differ in it answer two questions.
+    /// Returns what was tested, unless the question determines it: rows that differ in it answer two questions.
     fn asked_as(&self) -> String {
         String::new()
     }
 
-    /// Facts that follow from the row and its machine, beside its fields.
+    /// Returns facts that follow from the row and its machine, in addition to its fields.
     fn derived_facts(&self, _: &Machine) -> Vec<(&'static str, Value)> {
         Vec::new()
     }
 
-    /// Whether the row is a control of the instrument.
+    /// Returns `true` if the row is a control of the instrument.
     fn is_control(&self) -> bool {
         false
     }
 
-    /// Whether the driver contradicts one of our rules.
+    /// Returns `true` if the driver contradicts one of our rules.
     fn is_unexpected(&self) -> bool {
         false
     }

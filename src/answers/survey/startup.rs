@@ -1,8 +1,8 @@
-//! `survey startup`: how long each call of a start takes, and what host memory the process has after it.
+//! `survey startup`: the duration of each call of a start, and the host memory of the process after it.
 //!
-//! A program of a few calls runs in a fresh process that another process starts. That other one does nothing, or has
-//! called `cuInit`, or has a context. The cases take turns, so that what drifts on a machine does so in all of them. No
-//! probe stands between the calls, and each is timed in the process itself.
+//! A program of a few calls runs in a fresh process that another process starts. The other process does nothing, or has
+//! called `cuInit`, or has a context. The cases take turns, so that slow changes of the machine affect all of them
+//! equally. There are no probes between the calls, and each call is timed in the process itself.
 
 mod programs;
 #[cfg(test)]
@@ -24,26 +24,26 @@ use cuda_pitfalls_core::plan::CasePlan;
 use cuda_pitfalls_core::recording::Recording;
 use cuda_pitfalls_core::scenario::Case;
 
-/// One program, in processes that see a number of GPUs.
+/// Results of a program in processes that see the same number of GPUs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct StartRow {
     /// The calls that the program makes.
     pub program: StartProgram,
-    /// How many GPUs the process can see; NVML sees all of the machine, whatever the mask.
+    /// Number of GPUs visible to the process; NVML sees all GPUs of the machine, regardless of the mask.
     pub visible_gpus: u32,
-    /// The version of libcudart, such as `13.0`; null for programs that do not use it.
+    /// Version of libcudart, such as `13.0`; null for programs that do not use it.
     pub libcudart_version: Option<String>,
-    /// The program beside another process that does more and more.
+    /// The program next to another process, which does more from case to case.
     pub cases: Vec<StartCase>,
-    /// How many attempts count, of all cases together, and why others do not.
+    /// Number of attempts of all cases together that count, and reasons why others do not.
     #[serde(flatten)]
     pub standing: RowAttempts,
 }
 
-/// The program beside another process.
+/// Results of the program next to another process.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct StartCase {
-    /// What the other process has done before.
+    /// Earlier actions of the other process.
     pub beside: StartBeside,
     /// The host memory before the first call, with the libraries loaded; null if it was not read.
     pub before: Option<ProcessMemory>,
@@ -51,14 +51,14 @@ pub struct StartCase {
     pub steps: Vec<StartStep>,
 }
 
-/// One call of a start.
+/// A call of a start.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct StartStep {
     /// The call, with a few words if the program makes it several times.
     pub call: String,
     /// Its status, by the C name; null if attempts disagree.
     pub status: Option<String>,
-    /// How long it took in each attempt that counts, in nanoseconds, in the order of the attempts.
+    /// Duration in each attempt that counts, in nanoseconds, in the order of the attempts.
     pub elapsed_ns: Vec<u64>,
     /// The host memory after it; null if it was not read.
     pub host: Option<ProcessMemory>,
@@ -105,7 +105,7 @@ impl FigureRange {
 }
 
 impl StartStep {
-    /// How long the call took, in nanoseconds; `None` if no attempt counts.
+    /// Returns the duration of the call, in nanoseconds; `None` if no attempt counts.
     pub fn elapsed_range(&self) -> Option<FigureRange> {
         FigureRange::from_figures(
             self.elapsed_ns
@@ -123,7 +123,7 @@ impl StartCase {
 }
 
 impl StartRow {
-    /// The program beside this process.
+    /// Returns the results of the program next to this process.
     pub fn case(&self, beside: StartBeside) -> Option<&StartCase> {
         self.cases.iter().find(|case| case.beside == beside)
     }
@@ -133,7 +133,7 @@ impl StartRow {
         format!("{} {} visible", self.program.name(), self.visible_gpus)
     }
 
-    /// What each call returned, in a line; `None` if attempts disagree.
+    /// Returns the statuses of all calls as one line of text; `None` if attempts disagree.
     pub fn returned(&self) -> Option<String> {
         let steps = self
             .cases
@@ -256,7 +256,8 @@ fn start_item(program: StartProgram, visible_gpus: u32) -> Item {
     }
 }
 
-/// What one attempt showed of one call; or, under the label [`programs::BEFORE`], of the time before the first.
+/// Observations of one attempt about one call; or, under the label [`programs::BEFORE`], about the time before the
+/// first.
 struct CallReading {
     call: String,
     status: String,

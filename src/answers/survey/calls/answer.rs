@@ -1,15 +1,16 @@
-//! What the status of a call means for its row: after an error, the row only shows what the call did before the error.
+//! Meaning of the status of a call for its row: after an error, the row only contains what the call did before the
+//! error.
 
 use cuda_pitfalls_calls::status;
 
 use super::CallRow;
 
-/// What the status of a call means for the rest of its row.
+/// Meaning of the status of a call for the rest of its row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum CallAnswer {
     /// The call succeeded.
     Succeeded,
-    /// The library was not initialised, and the call did not look at its arguments.
+    /// The library was not initialized, and the call did not check its arguments.
     NotInitialised,
     /// The library, driver or GPU does not support the call.
     NotSupported,
@@ -25,7 +26,7 @@ impl CallRow {
             .map_or(self.call.as_str(), |(function, _)| function)
     }
 
-    /// What the status of the call means; `None` if nothing was measured or attempts differ.
+    /// Returns the meaning of the status of the call; `None` if nothing was measured or if attempts differ.
     pub fn answer(&self) -> Option<CallAnswer> {
         if self.standing.unmeasured.is_some()
             || self
@@ -46,7 +47,7 @@ impl CallRow {
         })
     }
 
-    /// Whether earlier calls had initialised the driver, in every attempt.
+    /// Returns `true` if earlier calls had initialized the driver, in every attempt.
     pub fn is_initialised_before(&self) -> bool {
         !self.before.is_empty()
             && !self.seen.is_empty()
@@ -57,7 +58,7 @@ impl CallRow {
     }
 }
 
-/// Statuses of calls whose library is not initialised.
+/// Statuses of calls whose library is not initialized.
 const NOT_INITIALISED: [&str; 2] = ["CUDA_ERROR_NOT_INITIALIZED", "NVML_ERROR_UNINITIALIZED"];
 /// Statuses of calls that the library, driver or GPU does not support, whatever the arguments.
 const NOT_SUPPORTED: [&str; 4] = [

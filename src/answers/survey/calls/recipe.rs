@@ -1,4 +1,4 @@
-//! How each call is made. `scenarios/surveys/calls.toml` is read strictly.
+//! The recipe of each call. `scenarios/surveys/calls.toml` is parsed strictly.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -32,19 +32,19 @@ pub struct Recipes {
     pub left_out: Vec<LeftOut>,
 }
 
-/// Calls that are asked about together.
+/// Calls with a common selector.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Set {
     name: String,
-    /// What the calls have in common, for readers of the file.
+    /// Common property of the calls, for readers of the file.
     #[serde(rename = "about")]
     _about: String,
     names: Vec<Spanned<String>>,
 }
 
 impl Recipes {
-    /// Why an exported call is not asked about; `None` if the file gives no reason.
+    /// Returns the reason why an exported call is excluded; `None` if the file gives no reason.
     pub fn why_left_out(&self, name: &str) -> Option<&str> {
         reason(&self.left_out, name)
     }
@@ -64,7 +64,8 @@ impl Recipes {
         left_out.collect()
     }
 
-    /// Why no argument that a first call can have works with a call; `None` if the file gives no reason.
+    /// Returns the reason why a call fails with every argument that a first call can have; `None` if the file gives no
+    /// reason.
     pub fn why_refused(&self, symbol: &str) -> Option<&str> {
         reason(&self.refused, symbol)
     }
@@ -77,16 +78,16 @@ fn reason<'a>(patterns: &'a [LeftOut], name: &str) -> Option<&'a str> {
     Some(left.reason.as_str())
 }
 
-/// How one call is made.
+/// Recipe of a call.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Recipe {
-    /// The C symbol, or the label if a call is asked in several ways.
+    /// C symbol, or the label if a call has several recipes.
     pub name: String,
     /// The library of the call.
     pub origin: CallLibrary,
     /// The symbol.
     pub symbol: String,
-    /// How many GPUs the worker sees.
+    /// Number of GPUs visible to the worker.
     pub visible_gpus: u32,
     /// The symbols of the calls before it, which make the handles or memory that it needs.
     pub before: Vec<String>,
@@ -96,7 +97,7 @@ pub struct Recipe {
     steps: Vec<Step>,
 }
 
-/// The label of the step in question. A call that also occurs among the later steps needs a label of its own.
+/// Returns the label of the tested step. A call that also occurs among the later steps needs a separate label.
 pub(super) fn label(recipe: &str) -> String {
     format!("the-{recipe}")
 }
@@ -183,7 +184,7 @@ fn flatten_groups(groups: Vec<NamesGroup>) -> Vec<LeftOut> {
     left_out.collect()
 }
 
-/// What is wrong with a recipe.
+/// Error in a recipe.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 enum RecipeError {
     #[error("no call is called `{0}`")]

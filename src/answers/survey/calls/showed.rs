@@ -1,4 +1,4 @@
-//! What the attempts of a call showed.
+//! Observations of the attempts of a call.
 
 use super::{COUNT, CallRow, CallSeen, INIT, NO_DEVICE, recipe};
 use crate::survey::question::{SurveyAnswer, TRAP, status_name};
@@ -8,10 +8,10 @@ use cuda_pitfalls_core::plan::Plan;
 use cuda_pitfalls_core::scenario::Class;
 use cuda_pitfalls_core::verdict::Reason;
 
-/// What each attempt that counts showed of the row's call.
+/// Returns the observations of each attempt that counts about the row's call.
 ///
 /// # Errors
-/// One shows nothing about the call, and why.
+/// Returns the reason if an attempt shows nothing about the call.
 pub(super) fn seen(
     row: &CallRow,
     answered: &SurveyAnswer<'_>,
@@ -30,7 +30,7 @@ pub(super) fn seen(
     Ok(seen)
 }
 
-/// Why the earlier calls leave nothing to ask about: one failed, or made the context itself.
+/// Returns the reason why the earlier calls make the test useless: one failed, or created the context itself.
 fn unfit_reason(row: &CallRow, plan: &Plan, shown: &Observation) -> Option<String> {
     for (index, symbol) in row.before.iter().enumerate() {
         let Some(step) = shown.step(&recipe::label_before(&row.call, index)) else {

@@ -9,8 +9,8 @@ use cuda_pitfalls_core::verdict::{ExpectationMet, Kind as VerdictKind, Provenanc
 
 const MIB: u64 = 1 << 20;
 
-/// One attempt: the memory of two GPUs after the call, whether the first GPU's primary context is active and whether
-/// one of its contexts is current, and what `cuInit` and the count return afterwards.
+/// An attempt: the memory of two GPUs after the call, whether the first GPU's primary context is active and whether one
+/// of its contexts is current, and the statuses of `cuInit` and the count afterwards.
 struct AttemptScript {
     used: [u64; 2],
     active: bool,
@@ -188,7 +188,7 @@ fn without_an_attempt_that_counts_a_row_says_why_it_has_no_facts() {
     );
 }
 
-/// The earlier call: its status, whether the driver was initialised after it, and whether there was a context.
+/// The earlier call: its status, whether the driver was initialized after it, and whether there was a context.
 #[derive(Clone, Copy)]
 struct Earlier {
     status: i64,
@@ -202,7 +202,7 @@ const CREATED: Earlier = Earlier {
     active: false,
 };
 
-/// The row of a call that is asked after an earlier call, and makes a context.
+/// Returns the row of a call that runs after an earlier call, and creates a context.
 fn row_after(earlier: Earlier) -> CallRow {
     let recipes = load_recipes(2)
         .expect("the recipes are valid")

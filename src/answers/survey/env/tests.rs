@@ -40,7 +40,7 @@ fn variable() -> EnvVariable {
     read(OPEN).unwrap().0.remove(0)
 }
 
-/// What the query of an attempt returns; `None` if it is not reached.
+/// Result of the query of an attempt; `None` if it is not reached.
 type Returned = Option<i64>;
 const EFFECT: Returned = Some(0);
 const NONE: Returned = Some(600);

@@ -17,14 +17,14 @@ use cuda_pitfalls_core::source::tree::Node;
 const PATH: &str = "scenarios/surveys/env.toml";
 const SOURCE: &str = cuda_pitfalls_scenarios::MEASURED_VARIABLES;
 
-/// The case in which the variable is set at exec.
+/// The case that sets the variable at exec.
 pub(super) const AT_EXEC: &str = "trap";
-/// The case in which it is never set.
+/// The case that never sets it.
 pub(super) const NEVER: &str = "control";
 /// The label of the step that sets the variable.
 const SET: &str = "set-the-variable";
 
-/// One documented variable, and the proof that it had an effect.
+/// A documented variable, and the proof that it had an effect.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EnvVariable {
@@ -41,7 +41,7 @@ pub struct EnvVariable {
     /// Environment at exec in every case.
     #[serde(default)]
     env: BTreeMap<String, String>,
-    /// How many GPUs the worker sees.
+    /// Number of GPUs visible to the worker.
     #[serde(default = "one_gpu", deserialize_with = "gpus")]
     pub gpus: Gpus,
     /// The calls, as the file has them.
@@ -55,11 +55,11 @@ pub struct EnvVariable {
     /// Checks that hold if the variable had an effect, and fail if it is not set.
     #[serde(skip)]
     effect: Vec<Check>,
-    /// The moments at which it is set, earliest first.
+    /// Moments when it is set, earliest first.
     pub moments: Vec<Moment>,
 }
 
-/// The name of the case in which the variable is set right before a step.
+/// Returns the name of the case that sets the variable right before a step.
 pub(super) fn case_before(step: &str) -> String {
     format!("before-{step}")
 }

@@ -21,7 +21,7 @@ pub(super) struct FailureFile {
 }
 
 impl FailureFile {
-    /// The file that comes with the program. It is empty if it cannot be read, which a test excludes.
+    /// Returns the built-in file. It is empty if it cannot be parsed; a test rules that out.
     pub(super) fn read() -> FailureFile {
         toml::from_str(cuda_pitfalls_scenarios::FAILURES).unwrap_or_default()
     }

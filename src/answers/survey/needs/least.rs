@@ -1,5 +1,5 @@
-//! The least that is needed, from the rows: what may be refused, and by which error; what may not; and whether a program
-//! that is refused everything else does what it does without a filter.
+//! The least that is needed, from the rows: what may be denied, and with which error; what must not be denied; and
+//! whether a program behaves the same if everything else is denied as without a filter.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,21 +7,22 @@ use super::{AND, BUT, EVERYTHING_ELSE, NeedRow, NeedsMoment, NeedsProgram, contr
 use crate::survey::row::KindRow;
 use cuda_pitfalls_core::refusal;
 
-/// What one program needs, and what it does not.
+/// Needs of a program.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Least {
     /// Files and system calls that every error makes a difference for.
     pub needed: BTreeSet<String>,
-    /// What makes no difference if it is refused, with the error that makes none.
+    /// Files and system calls that make no difference if they are denied, with an error that makes no difference.
     pub refusable: BTreeMap<String, String>,
-    /// Whether the program does the same where all of `refusable` is refused at once; `None` if that was not asked.
+    /// `true` if the program behaves the same when all of `refusable` is denied at once; `None` if that was not tested.
     pub suffices: Option<bool>,
-    /// Of `refusable`, where all of it at once is too much: what makes up for the rest, each by itself.
+    /// Members of `refusable` if denying all of it at once is too much: each of them, allowed by itself, makes up for
+    /// the rest.
     pub one_of: BTreeSet<String>,
-    /// Of `needed`, what makes a difference if it is refused together with all of `refusable`, without the first of
-    /// `one_of`; what was not asked is in neither of the two.
+    /// Members of `needed` that make a difference if they are denied together with all of `refusable`, without the
+    /// first of `one_of`. Members that were not tested are in neither of the two.
     pub confirmed: BTreeSet<String>,
-    /// Of `needed`, what then makes none.
+    /// Members of `needed` that make no difference in that test.
     pub doubtful: BTreeSet<String>,
 }
 
@@ -29,7 +30,7 @@ pub struct Least {
 const PREFERRED: [&str; 5] = ["EPERM", "EACCES", "ENOENT", "ENOSYS", "EMFILE"];
 
 impl Least {
-    /// What of `refusable` may be refused at once, and what of it is allowed then.
+    /// Returns the members of `refusable` that may be denied at once, and the one that must be allowed in that case.
     pub fn at_once(&self) -> (BTreeMap<String, String>, Option<&str>) {
         let mut rest = self.refusable.clone();
         let allowed = self.one_of.first();
@@ -39,14 +40,14 @@ impl Least {
         (rest, allowed.map(String::as_str))
     }
 
-    /// Whether the program needs no more than is known; `None` if that was not asked.
+    /// Returns `true` if the program needs no more than is known; `None` if that was not tested.
     pub fn is_enough(&self) -> Option<bool> {
         self.suffices
             .map(|suffices| suffices || !self.one_of.is_empty())
     }
 }
 
-/// What a program needs from its first call on.
+/// Returns the needs of a program from its first call on.
 pub fn least(rows: &[NeedRow], program: NeedsProgram) -> Least {
     let mut least = Least::default();
     let Some(control) = control(rows, program, NeedsMoment::Init) else {
@@ -93,22 +94,24 @@ pub fn least(rows: &[NeedRow], program: NeedsProgram) -> Least {
     least
 }
 
-/// What all programs of a survey need together, for a sandbox that has to let them run.
+/// Common needs of all programs of a survey, for a sandbox that has to let them run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Permissions {
-    /// System calls that are needed, also to start a process and to load the libraries.
+    /// System calls that are needed, including those for starting a process and loading the libraries.
     pub system_calls: BTreeSet<String>,
-    /// System calls that may be refused, with an error that makes no difference.
+    /// System calls that may be denied, with an error that makes no difference.
     pub refusable: BTreeMap<String, String>,
-    /// Whether each program did the same with everything else refused; `None` if that was not asked of all of them.
+    /// `true` if each program behaved the same with everything else denied; `None` if that was not tested with all of
+    /// them.
     pub verified: Option<bool>,
-    /// The frameworks that were asked about too.
+    /// Frameworks that were tested too.
     pub frameworks: Vec<NeedsProgram>,
-    /// Those of libcuda, libcudart and NVML to which nothing was refused, so that what they need is not in it.
+    /// Programs among libcuda, libcudart and NVML that were tested without denials, so that their needs are missing
+    /// here.
     pub lacks: Vec<NeedsProgram>,
 }
 
-/// What these rows say that must be allowed.
+/// Returns the permissions that follow from these rows.
 pub fn needed_permissions(rows: &[NeedRow]) -> Permissions {
     let mut all = Permissions::default();
     let mut verified = Some(true);

@@ -1,4 +1,4 @@
-//! The programs that `survey needs` runs, and when something is refused to them.
+//! The programs that `survey needs` runs, and the moments when something is denied to them.
 
 use std::collections::BTreeMap;
 
@@ -43,7 +43,7 @@ pub enum NeedsProgram {
     Jax,
 }
 
-/// From when on something is refused.
+/// First moment when something is denied.
 #[derive(
     Clone,
     Copy,
@@ -84,13 +84,13 @@ impl NeedsProgram {
         NeedsProgram::Jax,
     ];
 
-    /// Whether it is of lines of Python. Those take seconds each, so they are asked only by name, and only about what
-    /// the driver's program does not ask for itself.
+    /// Returns `true` if it consists of Python lines. Those take seconds each, so they run only if selected by name,
+    /// and only for files and system calls that the driver's program does not use.
     pub fn is_framework(self) -> bool {
         self.lines().is_some()
     }
 
-    /// Whether selectors ask for it.
+    /// Returns `true` if selectors select it.
     pub fn is_chosen(self, selectors: &[String]) -> bool {
         let name = self.name();
         !self.is_framework()
@@ -133,7 +133,7 @@ impl NeedsProgram {
         })
     }
 
-    /// What its cases need of the interpreter, if they have lines of Python.
+    /// Returns the needs of its cases from the interpreter, if they have Python lines.
     pub(super) fn python(self) -> Option<Python> {
         self.lines().map(|(needs, _)| Python {
             needs: vec![needs.to_string()],
@@ -153,7 +153,7 @@ impl NeedsProgram {
         word(self)
     }
 
-    /// The moments at which something is refused to it.
+    /// Returns the moments when something is denied to it.
     pub(super) fn refusal_moments(self) -> &'static [NeedsMoment] {
         use NeedsMoment::{Context, Forked, Init, Spawned, Use};
         match self {
@@ -166,7 +166,7 @@ impl NeedsProgram {
         }
     }
 
-    /// Its calls on a machine with this many GPUs, each under a label of its own.
+    /// Returns its calls on a machine with this many GPUs, each with a separate label.
     pub(super) fn calls(self, gpus: usize) -> Vec<Step> {
         let ordinals = || (0..gpus.min(MOST_GPUS)).filter_map(|gpu| i64::try_from(gpu).ok());
         let mut calls = Vec::new();
@@ -221,7 +221,7 @@ impl NeedsProgram {
         calls
     }
 
-    /// The label of the call before which something is refused at a moment.
+    /// Returns the label of the first call after a denial at a moment.
     fn before(self, moment: NeedsMoment) -> &'static str {
         match (self, moment) {
             (NeedsProgram::Driver, NeedsMoment::Context) => "cuDevicePrimaryCtxRetain",
@@ -237,8 +237,8 @@ impl NeedsProgram {
         }
     }
 
-    /// Every step at a moment: the calls, and where something is refused. `refuses` are the steps that do
-    /// it; none for no filter.
+    /// Returns every step at a moment: the calls, and the denials. `refuses` are the steps that deny something; empty
+    /// for no filter.
     pub(super) fn steps(self, moment: NeedsMoment, gpus: usize, refuses: Vec<Step>) -> Vec<Step> {
         let calls = self.calls(gpus);
         // Before the libraries are loaded, what the loader needs would be refused too.
@@ -276,7 +276,7 @@ impl NeedsProgram {
         steps
     }
 
-    /// Whether what is asked for during this call may be refused at a moment.
+    /// Returns `true` if files and system calls that are used during this call may be denied at a moment.
     pub(super) fn is_after(self, moment: NeedsMoment, gpus: usize, during: &str) -> bool {
         let mut from_first = self.calls(gpus);
         if let Some(first) = from_first
@@ -316,12 +316,12 @@ pub(super) fn refusal_steps<'a>(
     steps.collect()
 }
 
-/// Whether a step with this label is a call of a program, and not a step of the harness.
+/// Returns `true` if a step with this label is a call of a program, and not a step of the harness.
 pub(super) fn is_call(label: &str) -> bool {
     !HARNESS.contains(&label) && !label.starts_with(REFUSE)
 }
 
-/// Labels of the steps that are no calls of a program.
+/// Labels of the steps that are not calls of a program.
 const HARNESS: [&str; 3] = [MARK, START, WAIT];
 const MARK: &str = "begin";
 const REFUSE: &str = "refuse";
@@ -333,5 +333,5 @@ const CHILD: &str = "child";
 /// Every allocation, in bytes.
 const MIB: i64 = 1 << 20;
 
-/// How many GPUs a program looks at.
+/// Maximum number of GPUs that a program uses.
 const MOST_GPUS: usize = 8;

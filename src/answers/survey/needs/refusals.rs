@@ -1,4 +1,4 @@
-//! What is refused, and in which order the questions are asked: each stage follows from the rows of those before.
+//! The denials, and the order in which they are tested: each stage follows from the rows of those before.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,15 +14,15 @@ use cuda_pitfalls_core::recording::PathUse;
 use cuda_pitfalls_core::refusal::{NOTHING, is_open_call, normalize_path};
 use cuda_pitfalls_core::scenario::{Case, Check};
 
-/// The errors by which a file is refused: by the kernel's device rules, by its mode or a security module, because it is
-/// not there, and because the process has no descriptor left.
+/// Errors for a denied file: from the kernel's device rules, from its mode or a security module, as if the file did not
+/// exist, and as if the process had no descriptor left.
 const FILE_ERRORS: [&str; 4] = ["EPERM", "EACCES", "ENOENT", "EMFILE"];
-/// The errors by which system calls are refused: by a filter, and by a kernel that does not have them.
+/// Errors for denied system calls: from a filter, and from a kernel that does not have them.
 const CALL_ERRORS: [&str; 2] = ["EPERM", "ENOSYS"];
 /// The errors that are tried again in children.
 const CHILD_ERRORS: [&str; 2] = ["EPERM", "ENOSYS"];
 
-/// The error of what is refused in addition to everything else.
+/// Error for a denial in addition to everything else.
 const ALONE: &str = "EPERM";
 
 /// System calls that are not refused, because no program runs without them, and why.
@@ -71,12 +71,12 @@ const NOT_REFUSED: [(&[&str], &str); 3] = [
     ),
 ];
 
-/// The key of a question that a fresh process of ours cannot be asked, without its error.
+/// Start of the key of a question that cannot be tested in a fresh process of the harness; the error follows.
 const MAPS_OF_A_FRESH_PROCESS: &str = "driver spawned /proc/self/maps";
-/// What only the simulated driver reads.
+/// File that only the simulated driver reads.
 const SIMULATED_ALONE: &str = "/proc/self/task/*/stat";
 
-/// What is not asked about.
+/// Returns the excluded items.
 pub(super) fn left_out() -> Vec<LeftOut> {
     let calls = NOT_REFUSED
         .iter()
@@ -115,9 +115,9 @@ pub(super) fn left_out() -> Vec<LeftOut> {
     named.collect()
 }
 
-/// The questions about `programs` that follow from these rows, on a machine with this many GPUs; none if all were
-/// asked. First come the controls, then every refusal once, in children those that changed anything, everything that
-/// changed nothing together, and at last what changed anything again, `repeat` times.
+/// Returns the questions about `programs` that follow from these rows, on a machine with this many GPUs; empty if all
+/// have run. The order is: the controls; every denial once; in children, those that changed anything; everything that
+/// changed nothing together; and at last, what changed anything again, `repeat` times.
 pub fn next(
     rows: &[NeedRow],
     gpus: usize,
@@ -147,7 +147,7 @@ pub fn next(
         .collect()
 }
 
-/// Whether a row says that something is needed, by fewer attempts than are wanted.
+/// Returns `true` if a row shows that something is needed, from fewer attempts than wanted.
 fn decides_need(row: &NeedRow, rows: &[NeedRow], repeat: u32) -> bool {
     row.is_alone() && row.standing.attempts == 1 && repeat > 1 && changes_something(row, rows)
 }
@@ -182,18 +182,19 @@ fn control_items(programs: &[NeedsProgram], gpus: usize, repeat: u32) -> Vec<Ite
     items
 }
 
-/// Folders of which no framework has files of its own.
+/// Directories that never contain files of a framework.
 const OF_THE_SYSTEM: [&str; 6] = ["/dev/", "/proc/", "/sys/", "/run/", "/var/", "/etc/"];
 
-/// Certificates. They are for network connections, which no line makes, and a machine may have its own.
+/// Directory of certificates. Certificates are for network connections, which no line makes, and a machine may have its
+/// own.
 const CERTIFICATES: &str = "/etc/ssl/";
 
-/// Whether a file belongs to the system, and not to a framework or its interpreter.
+/// Returns `true` if a file belongs to the system, and not to a framework or its interpreter.
 pub(super) fn is_of_the_system(path: &str) -> bool {
     OF_THE_SYSTEM.iter().any(|folder| path.starts_with(folder)) && !path.starts_with(CERTIFICATES)
 }
 
-/// What a framework asked for and the driver's program does not, refused by one error.
+/// Returns questions about everything that a framework uses and the driver's program does not, denied with one error.
 fn framework_items(rows: &[NeedRow], program: NeedsProgram, gpus: usize) -> Vec<Item> {
     let controls =
         [program, NeedsProgram::Driver].map(|program| control(rows, program, NeedsMoment::Init));
@@ -230,7 +231,8 @@ fn is_opened(used: &PathUse) -> bool {
     calls.any(|call| call.parse().is_ok_and(is_open_call))
 }
 
-/// A file of /sys with `*` for each number, so that those of all processors are refused at once; others as they are.
+/// Returns a path in /sys with `*` for each number, so that the files of all processors are denied at once; other paths
+/// are unchanged.
 fn without_numbers(path: &str) -> String {
     if !path.starts_with("/sys/") {
         return path.to_string();
@@ -249,7 +251,7 @@ fn without_numbers(path: &str) -> String {
 /// System calls that the worker for Python lines makes itself between two lines.
 const OF_THE_WORKER: [&str; 2] = ["newfstatat", "fstat"];
 
-/// Whether a system call is not refused to anyone.
+/// Returns `true` if a system call is never denied.
 fn is_spared(call: &str) -> bool {
     NOT_REFUSED.iter().any(|(names, _)| names.contains(&call))
 }
@@ -317,7 +319,7 @@ fn joint_refusal_items(rows: &[NeedRow], gpus: usize, repeat: u32) -> Vec<Item> 
     items
 }
 
-/// Where that is too much, what of it makes up for the rest.
+/// Returns the questions that allow one thing each, for programs where denying all at once is too much.
 fn repair_items(rows: &[NeedRow], gpus: usize) -> Vec<Item> {
     let mut items = Vec::new();
     for program in NeedsProgram::ALL {
@@ -359,7 +361,7 @@ fn taken_away(rows: &[NeedRow], gpus: usize, repeat: u32) -> Vec<Item> {
     items
 }
 
-/// The question about several things that are refused at once.
+/// Returns the question about several things that are denied at once.
 fn at_once(
     program: NeedsProgram,
     gpus: usize,
@@ -388,7 +390,7 @@ fn may_be_refused(path: &str) -> bool {
         && !path.starts_with("/etc/ld.so.")
 }
 
-/// What changed anything in the driver, refused to children.
+/// Returns the denials that changed anything in the driver, for children.
 fn in_children(rows: &[NeedRow], gpus: usize) -> Vec<Item> {
     let mut items = Vec::new();
     for row in rows {

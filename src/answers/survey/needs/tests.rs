@@ -5,7 +5,7 @@ use cuda_pitfalls_calls as calls;
 use cuda_pitfalls_calls::Effect;
 use cuda_pitfalls_core::refusal::{self, NOTHING};
 
-/// Those that are asked about if none is named.
+/// Programs that are tested if none is named.
 const PROGRAMS: [NeedsProgram; 3] = [
     NeedsProgram::Driver,
     NeedsProgram::Runtime,
@@ -34,7 +34,7 @@ fn row(
     }
 }
 
-/// What the driver returns where this is refused to it from the start.
+/// Returns the row of the driver if this is denied from the start.
 fn init(refused: &str, error: &str, status: &str) -> NeedRow {
     row(
         NeedsProgram::Driver,

@@ -1,4 +1,4 @@
-//! The controls of the instrument: lines whose behaviour is known, because they call CUDA by ctypes. If a control shows
+//! The controls of the instrument: lines with known behavior, because they call CUDA with ctypes. If a control shows
 //! anything else, no row can be trusted.
 
 use super::{INSTRUMENT, PythonFacts, PythonLine, PythonRow};
@@ -10,9 +10,9 @@ const RETAIN: &str = "libcuda.cuDevicePrimaryCtxRetain(ctypes.byref(ctypes.c_voi
 pub struct Control {
     /// The line.
     pub line: PythonLine,
-    /// What its row must show: whether the driver was initialised before, `cuInit`, the mask, contexts.
+    /// Required facts of its row: whether the driver was initialized before, `cuInit`, the mask, contexts.
     shows: PythonFacts,
-    /// Whether `cuInit` is known to succeed, if it is called; otherwise it may read the mask or not.
+    /// `true` if `cuInit` is known to succeed if it is called; otherwise it may or may not read the mask.
     can_succeed: bool,
 }
 

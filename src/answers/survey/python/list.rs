@@ -24,7 +24,7 @@ pub const MOST_BYTES: usize = 1 << 20;
 pub struct PythonLine {
     /// Its name for selectors, unique in the list.
     pub id: String,
-    /// The group with which it can be selected, such as `torch`.
+    /// Group that selects it, such as `torch`.
     pub framework: String,
     /// The packages that it needs, as in a case.
     pub needs: Vec<String>,
@@ -36,22 +36,22 @@ pub struct PythonLine {
     /// Variables that are set before the interpreter starts.
     #[serde(default)]
     pub env: BTreeMap<String, String>,
-    /// How many GPUs it needs.
+    /// Number of GPUs that it needs.
     #[serde(default)]
     pub gpus: u32,
-    /// How long a process may run, in seconds, if longer than for other rows.
+    /// Time limit of a process, in seconds, if longer than for other rows.
     pub timeout_s: Option<u64>,
-    /// Whether the line plainly asks for a GPU, so that its answer is the same in every release: `survey python --with`
-    /// leaves it out unless it is selected.
+    /// `true` if the line explicitly uses a GPU, so that its answer is the same in every release: `survey python
+    /// --with` leaves it out unless it is selected.
     #[serde(default)]
     pub asks_gpu: bool,
     /// The scenarios whose pitfall needs this line to call `cuInit`.
     #[serde(default)]
     pub scenarios: Vec<String>,
-    /// Why the line is of interest.
+    /// Reason why the line is of interest.
     #[serde(default)]
     pub note: String,
-    /// What libcuda returns by itself; `None` where every call is passed on.
+    /// Status that libcuda returns by itself; `None` if every call is forwarded.
     #[serde(skip)]
     pub returned: Option<Returned>,
 }
@@ -62,7 +62,7 @@ impl PythonLine {
         python::packages(self.needs.iter())
     }
 
-    /// What is wrong with it, beyond its types.
+    /// Returns the first error in it that its types do not rule out.
     fn wrong(&self) -> Option<String> {
         let texts = [&self.id, &self.framework, &self.ask].into_iter();
         let mut texts = texts
@@ -100,14 +100,14 @@ impl PythonLine {
 pub struct List {
     /// The rows, in the order of the file.
     pub lines: Vec<PythonLine>,
-    /// What is not asked about, with the reason.
+    /// Excluded items, with the reason.
     pub left_out: Vec<LeftOut>,
 }
 
-/// The list that comes with the program.
+/// Returns the built-in list.
 ///
 /// # Errors
-/// The errors of the list, with their places.
+/// Returns the errors of the list, with their places.
 pub fn built_in() -> Result<List, Invalid> {
     read(PATH, SOURCE)
 }

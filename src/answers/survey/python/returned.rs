@@ -11,15 +11,15 @@ pub struct Returned {
     /// The place: `cuInit`, `count`, `context`, `allocation`, `launch`, `driver version`; `NVML init`, `NVML count`,
     /// `NVML handle`, `NVML counts`.
     pub place: String,
-    /// The calls that returned it; those that the library does not have were not there.
+    /// Calls that returned it. Calls that the library does not have are missing.
     pub calls: Vec<String>,
     /// The status as a number; of `driver version` the version, of `NVML counts` the number of GPUs.
     pub code: u32,
-    /// The status by its C name; in words for `driver version` and `NVML counts`.
+    /// Status by its C name; as text for `driver version` and `NVML counts`.
     pub status: String,
 }
 
-/// The place at which no status is returned but a version is told.
+/// The place where a version is reported instead of a status.
 const VERSION: &str = "driver version";
 
 impl Returned {
@@ -45,7 +45,7 @@ impl Returned {
         library(&self.calls)
     }
 
-    /// As the forwarding libcuda is told.
+    /// Returns the value in the format of the forwarding libcuda's setting.
     pub fn told(&self) -> String {
         let each: Vec<String> = self
             .calls

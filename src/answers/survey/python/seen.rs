@@ -29,10 +29,10 @@ pub struct Raised {
     pub kind: String,
     /// The first line of its text.
     pub message: String,
-    /// The other lines; absent if there are none, and in `survey python`.
+    /// Further lines; absent if the text has only one line, and in `survey python`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub more: Option<String>,
-    /// Whether it says that this version does not have what the row's own code names.
+    /// `true` if it shows that something named in the row's own code does not exist in this version.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub absent: bool,
 }
@@ -120,26 +120,26 @@ fn shorten_raised(
 /// The result of an attempt.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PythonAttempt {
-    /// What it showed.
+    /// Observed facts.
     pub seen: PythonFacts,
     /// The first of its warnings, each with its category.
     pub warned: Vec<String>,
-    /// Whether no other attempt ran at the same time.
+    /// `true` if no other attempt ran at the same time.
     pub alone: bool,
     /// The command of the child process that called `cuInit`, if one did.
     pub child: Option<String>,
     /// The exception that ended the code before the code in question.
     pub setup: Option<Raised>,
-    /// Why it does not count.
+    /// Reason why it does not count.
     pub invalid: Option<Invalidation>,
     /// The driver calls that its processes made.
     pub called: BTreeSet<String>,
-    /// Whether the code before the code in question called `cuInit`, with or without success.
+    /// `true` if the code before the code in question called `cuInit`, with or without success.
     pub called_before: Option<bool>,
 }
 
 impl PythonAttempt {
-    /// An attempt of which only the reason is known why it does not count.
+    /// Returns an attempt without observations that does not count, with the reason.
     pub fn failed(reason: Reason, detail: impl Into<String>) -> PythonAttempt {
         PythonAttempt {
             invalid: Some(Invalidation {
@@ -150,7 +150,7 @@ impl PythonAttempt {
         }
     }
 
-    /// What it showed, with the word for the reason why it does not count.
+    /// Returns its observations, with the word for the reason why it does not count.
     pub fn into_seen(self) -> PythonSeen {
         let PythonAttempt {
             seen,
@@ -221,8 +221,9 @@ pub fn made(
     made
 }
 
-/// How a traced program called `cuInit` first: the innermost public function of a package and where it was, the
-/// packages' functions outermost first, and the command of the process if it is a child. Nothing if it did not.
+/// Returns the first `cuInit` call of a traced program: the innermost public function of a package with its place, the
+/// packages' functions outermost first, and the command of the process if it is a child. The parts are empty if it was
+/// not called.
 pub fn stack_of_init(trace: &Trace) -> (Option<String>, Vec<String>, Option<String>) {
     let pid = trace.processes.first().map_or(0, |process| process.pid);
     let own = LineHistory {
@@ -248,7 +249,7 @@ pub fn stack_of_init(trace: &Trace) -> (Option<String>, Vec<String>, Option<Stri
     (own.at(stack), way, child)
 }
 
-/// Whether a frame is Python code that is not of the system.
+/// Returns `true` if a frame is Python code that does not belong to the system.
 fn is_of_code(frame: &Frame) -> bool {
     frame.language == FrameLanguage::Python && frame.owner != FrameOwner::System
 }
@@ -257,7 +258,7 @@ fn because(reason: Reason, detail: String) -> Option<Invalidation> {
     Some(Invalidation { reason, detail })
 }
 
-/// Why an attempt does not count.
+/// Returns the reason why an attempt does not count.
 fn invalid(
     trace: &Trace,
     said: &ProgramMessages,
@@ -311,12 +312,12 @@ fn invalid(
     })
 }
 
-/// When a call of a trace returned.
+/// Returns the time when a call of a trace returned.
 fn end_ns(event: &TraceEvent) -> u64 {
     event.t_ns.saturating_add(event.elapsed_ns.unwrap_or(0))
 }
 
-/// What the line did, in its own process and in children.
+/// Actions of the line, in its own process and in children.
 struct LineHistory<'a> {
     trace: &'a Trace,
     history: History<'a>,
@@ -431,7 +432,8 @@ impl LineHistory<'_> {
         }
     }
 
-    /// What contexts take on each GPU that has one, if that is known; `None` if a context's GPU is not known.
+    /// Returns the memory cost of contexts on each GPU that has one, if it is known; `None` if a context's GPU is
+    /// unknown.
     fn context_bytes(
         &self,
         lives: &[&ContextLife],
@@ -455,7 +457,7 @@ impl LineHistory<'_> {
         Some(by_gpu)
     }
 
-    /// The most by which the memory of each GPU grew, in bytes. `None` if it is not known of one of them.
+    /// Returns the maximum memory growth of each GPU, in bytes; `None` if it is unknown for one of them.
     fn used(&self) -> Option<Vec<i64>> {
         let mut used = Vec::new();
         for (index, start) in self.trace.start.used_bytes.iter().enumerate() {
@@ -536,7 +538,7 @@ impl LineHistory<'_> {
         way
     }
 
-    /// Whether a frame belongs to the row's own code, or to code with which multiprocessing starts a child.
+    /// Returns `true` if a frame belongs to the row's own code, or to code that multiprocessing starts a child with.
     fn is_own(&self, frame: &Frame) -> bool {
         let Some(file) = frame.file.as_deref() else {
             return false;
@@ -562,7 +564,7 @@ impl LineHistory<'_> {
     }
 }
 
-/// The outermost function of CUDA's own libraries in the stack of a driver call.
+/// Returns the outermost function of a CUDA library in the stack of a driver call.
 fn outer_cuda_function(stack: &Stack) -> Option<String> {
     let mut outer = None;
     for frame in &stack.frames {

@@ -22,7 +22,7 @@ pub enum StartProgram {
     Nvml,
 }
 
-/// What another process, which is there all the time, has done before.
+/// Earlier actions of another process, which exists all the time.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
@@ -48,8 +48,8 @@ impl StartProgram {
         word(self)
     }
 
-    /// How many GPUs its processes see on a machine with this many: each number up to eight, then every second power,
-    /// and all. NVML is not asked about masks, which it does not read.
+    /// Returns the numbers of GPUs visible to its processes on a machine with this many: each number up to eight, then
+    /// every power of two, and all. NVML is not tested with masks, which it does not read.
     pub(super) fn visible(self, gpus: usize) -> Vec<u32> {
         let all = u32::try_from(gpus).unwrap_or(u32::MAX);
         if self == StartProgram::Nvml {
@@ -67,7 +67,7 @@ impl StartProgram {
         visible
     }
 
-    /// Its calls in a process that sees this many GPUs, each under a label of its own.
+    /// Returns its calls in a process that sees this many GPUs, each with a separate label.
     fn calls(self, visible_gpus: u32) -> Vec<Step> {
         match self {
             StartProgram::Driver => driver_calls(visible_gpus as usize, PAGE_LOCKED),
@@ -140,7 +140,7 @@ fn memory_after(call: &str) -> Step {
     in_fresh_process(Step::call("proc_pid_status", &format!("{READ}{call}")))
 }
 
-/// The calls of the driver's program in a process that sees this many GPUs, each under a label of its own.
+/// Returns the calls of the driver's program in a process that sees this many GPUs, each with a separate label.
 pub(in crate::survey) fn driver_calls(gpus: usize, page_locked: i64) -> Vec<Step> {
     let mut calls = vec![
         call("cuInit"),
@@ -188,7 +188,7 @@ impl StartBeside {
         word(self)
     }
 
-    /// What the other process has done before.
+    /// Returns the earlier actions of the other process.
     pub fn does(self) -> &'static str {
         match self {
             StartBeside::Alone => "no other CUDA process of ours",
@@ -198,12 +198,12 @@ impl StartBeside {
     }
 }
 
-/// Whether a step with this label is a call of a program.
+/// Returns `true` if a step with this label is a call of a program.
 pub(super) fn is_call(label: &str) -> bool {
     ![MARK, START, WAIT].contains(&label) && !label.starts_with(OTHER) && !label.starts_with(READ)
 }
 
-/// The call after which a step with this label reads the host memory, or [`BEFORE`].
+/// Returns the call after which a step with this label reads the host memory, or [`BEFORE`].
 pub(super) fn read_after(label: &str) -> Option<&str> {
     label.strip_prefix(READ)
 }
@@ -223,5 +223,5 @@ const OTHER: &str = "the other: ";
 const FRESH: &str = "fresh";
 
 const MIB: i64 = 1 << 20;
-/// The page-locked allocation, in bytes: large enough to be told from what the driver takes itself.
+/// Page-locked allocation, in bytes: large enough to distinguish it from the memory that the driver uses itself.
 const PAGE_LOCKED: i64 = 64 << 20;
