@@ -40,12 +40,12 @@ pub enum ReleaseOutcome {
         at: Option<String>,
         /// The functions in that stack, outermost first.
         way: Vec<String>,
-        /// The command of the process that did it, if it is a child.
+        /// The command of the process with the forbidden action, if it is a child.
         child: Option<String>,
     },
     /// Undetermined: these versions cannot be installed, or the command fails with them.
     Unknown {
-        /// Why.
+        /// Reason.
         why: String,
     },
 }
@@ -81,7 +81,7 @@ pub struct ReleaseAxis {
 }
 
 impl ReleaseAxis {
-    /// The releases from the good one to the bad one, both included, even if they are not listed.
+    /// Returns the releases from the good one to the bad one, both included, even if they are not listed.
     pub fn between(package: &str, listed: &[String], good: &str, bad: &str) -> ReleaseAxis {
         let is_forward = version_order(good, bad).is_le();
         let (low, high) = if is_forward { (good, bad) } else { (bad, good) };
@@ -101,7 +101,7 @@ impl ReleaseAxis {
         }
     }
 
-    /// The releases below and above one, nearest first.
+    /// Returns the releases below and above one, nearest first.
     pub fn releases_around<'l>(listed: &'l [String], version: &str) -> [Vec<&'l str>; 2] {
         let [mut below, mut above] = [const { Vec::new() }; 2];
         for other in listed {
@@ -120,7 +120,7 @@ impl ReleaseAxis {
         self.releases.get(index).cloned().unwrap_or_default()
     }
 
-    /// The first release: the good end.
+    /// Returns the first release: the good end.
     pub fn good_release(&self) -> &str {
         self.releases
             .first()
@@ -128,7 +128,7 @@ impl ReleaseAxis {
             .unwrap_or_default()
     }
 
-    /// The last release: the bad end.
+    /// Returns the last release: the bad end.
     pub fn bad_release(&self) -> &str {
         self.releases.last().map(String::as_str).unwrap_or_default()
     }
@@ -139,9 +139,9 @@ impl ReleaseAxis {
 pub struct FirstBad {
     /// The package.
     pub package: String,
-    /// The last release that does not do it.
+    /// Last release without the forbidden action.
     pub last_good: String,
-    /// The first release that is known to do it.
+    /// First release that is known to have the forbidden action.
     pub first_bad: String,
     /// Releases between the two whose outcome could not be determined. If there are any, one of them may be the first.
     pub between: Vec<String>,
@@ -151,9 +151,9 @@ pub struct FirstBad {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum NoAnswer {
-    /// The command does it with the good versions too.
+    /// The forbidden action occurs with the good versions too.
     GoodIsBad,
-    /// The command does not do it with the bad versions.
+    /// The forbidden action does not occur with the bad versions.
     BadIsGood,
     /// The outcome of the good versions could not be determined.
     GoodIsUnknown,
@@ -170,7 +170,7 @@ pub struct Bisection {
     pub schema: SchemaId,
     /// The version of cuda-pitfalls.
     pub version: String,
-    /// RFC 3339, UTC.
+    /// Start of the search: RFC 3339, UTC.
     pub started_at: String,
     /// Forbidden actions.
     pub forbid: Vec<String>,
@@ -178,7 +178,7 @@ pub struct Bisection {
     pub command: Vec<String>,
     /// Other installed packages.
     pub with: Vec<String>,
-    /// The version or the path of the interpreter; null for that which the installer chooses.
+    /// Version or path of the interpreter; null if the installer chooses it.
     pub python: Option<String>,
     /// The packages in question, each with its releases.
     pub axes: Vec<ReleaseAxis>,
@@ -196,12 +196,12 @@ pub struct Bisection {
 }
 
 impl Bisection {
-    /// The trial with these versions.
+    /// Returns the trial with these versions.
     pub fn find_trial(&self, versions: &BTreeMap<String, String>) -> Option<&Trial> {
         self.trials.iter().find(|trial| trial.versions == *versions)
     }
 
-    /// The trial that shows the first bad release.
+    /// Returns the trial that shows the first bad release.
     pub fn shown(&self, found: &FirstBad) -> Option<&Trial> {
         self.trials.iter().rfind(|trial| {
             let is_first_bad = trial.versions.get(&found.package) == Some(&found.first_bad);
@@ -214,8 +214,8 @@ impl Bisection {
         !self.found.is_empty() && self.found.iter().all(|found| found.between.is_empty())
     }
 
-    /// Searches. `attempt` says what the command does with these versions of all packages; `None` if the user stopped
-    /// it. Nothing is tried twice.
+    /// Searches for the first bad release. `attempt` runs the command with these versions of all packages, and returns
+    /// `None` if the user stopped it. No combination is tried twice.
     pub fn find_first_bad<E>(
         &mut self,
         mut attempt: impl FnMut(&PackageVersions) -> TrialResult<E>,
@@ -258,7 +258,8 @@ impl Bisection {
         Ok(())
     }
 
-    /// Tries both ends. False if there is no answer: an end is not what it should be, or the user stopped it.
+    /// Tries both ends. Returns `false` if there is no answer: an end does not have the expected outcome, or the user
+    /// stopped the search.
     fn check_ends<E>(
         &mut self,
         goods: &PackageVersions,

@@ -1,5 +1,5 @@
-//! Differences between documents by what they say something of: a question, a case, a step, a fact. Two reports, two
-//! surveys, two traces, two fleets, and a machine and what is usual are compared by it.
+//! Differences between documents by subject: a question, a case, a step, a fact. This module compares two reports, two
+//! surveys, two traces, two fleets, and a machine with the usual result.
 
 use std::collections::HashMap;
 use std::hash::Hash;

@@ -30,7 +30,7 @@ pub struct Diagnosed {
     pub state: DoctorState,
     /// First failure of the driver and of NVML; empty if both work.
     pub failures: Vec<StartFailure>,
-    /// Why, the surest first.
+    /// Causes, the most certain first.
     pub causes: Vec<Reasoned>,
     /// GPUs of the kernel's driver that CUDA does not show here.
     pub hidden: Vec<HiddenGpu>,
@@ -78,7 +78,7 @@ pub struct StartFailure {
     pub ended: Option<StartEnd>,
 }
 
-/// A cause, and how sure it is.
+/// A cause, and its certainty.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Reasoned {
     /// The cause.
@@ -106,31 +106,31 @@ pub enum Sureness {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Trouble {
-    /// Something of the environment, which was left out for another start.
+    /// A part of the environment, which was left out for another start.
     Environment {
         /// The part of the environment that was left out.
         change: StartChange,
-        /// The value of the variable, if it is one.
+        /// Value of the variable, if it is a variable.
         value: Option<String>,
     },
-    /// No kernel driver is loaded, or none that can be seen from here.
+    /// No kernel driver is loaded, or it is not visible from here.
     NoModule,
     /// No GPU is on the PCI bus.
     NoGpu,
     /// A library cannot be opened.
     NoLibrary {
-        /// Which.
+        /// The library.
         library: Started,
         /// The loader's message.
         message: String,
     },
-    /// A library is not of the version of the kernel's driver.
+    /// The version of a library differs from the version of the kernel driver.
     OtherVersion {
         /// The file.
         path: String,
-        /// Its version, by its name.
+        /// Version in its file name.
         version: String,
-        /// The version of the kernel's driver.
+        /// Version of the kernel driver.
         module: String,
     },
     /// libcuda is the toolkit's stub for linking.
@@ -144,12 +144,12 @@ pub enum Trouble {
         path: String,
         /// The error.
         error: String,
-        /// Its mode, such as 0o666.
+        /// File mode, such as 0o666.
         mode: Option<u32>,
-        /// Its owner and its group.
+        /// Owner and group.
         owner: Option<(u32, u32)>,
     },
-    /// A file is there that is not NVIDIA's device.
+    /// A file exists, but it is not the NVIDIA device.
     NotTheDevice {
         /// The file.
         path: String,
@@ -163,13 +163,13 @@ pub enum Trouble {
         /// The error or the signal.
         error: String,
     },
-    /// A GPU takes no process, or no second one.
+    /// The compute mode of a GPU allows no process, or no second one.
     Exclusive {
         /// Its UUID.
         gpu: String,
-        /// NVML's word for its mode.
+        /// NVML's name of its compute mode.
         mode: String,
-        /// Processes that have it.
+        /// Processes that use it.
         pids: Vec<u32>,
     },
     /// A GPU has too little memory left for a context.
@@ -178,22 +178,22 @@ pub enum Trouble {
         gpu: String,
         /// Free memory, in bytes.
         free_bytes: u64,
-        /// Processes that have it.
+        /// Processes that use it.
         pids: Vec<u32>,
     },
-    /// A GPU is divided by MIG, and CUDA sees none of its instances.
+    /// A GPU is divided by MIG, and CUDA does not see any of its instances.
     Mig {
         /// Its UUID.
         gpu: String,
     },
 }
 
-/// A GPU that is not shown.
+/// A GPU that is not visible to CUDA.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct HiddenGpu {
-    /// The number of its device file.
+    /// Number of its device file.
     pub device_minor: u32,
-    /// Its UUID; null if the kernel did not say.
+    /// UUID; null if the kernel did not report it.
     pub uuid: Option<String>,
     /// Cause: a part of the environment (the GPU is visible without it), or the GPU's device file; null if unknown.
     pub by: Option<Trouble>,
@@ -218,7 +218,7 @@ impl Diagnosed {
 }
 
 impl Trouble {
-    /// The folder of the loader's path that it is about.
+    /// Returns the directory of the loader's path that the trouble is about.
     fn folder(&self) -> Option<&str> {
         match self {
             Trouble::Environment {
@@ -237,7 +237,7 @@ impl Trouble {
     }
 }
 
-/// A context needs about this much, in bytes.
+/// Approximate memory cost of a context, in bytes.
 const CONTEXT_BYTES: u64 = 600 << 20;
 
 /// Determines why CUDA does not start.
@@ -346,7 +346,8 @@ impl Causes {
         }
     }
 
-    /// Says once that a folder of the loader's path has the wrong library, where it is known what is wrong with it.
+    /// Merges the causes about a directory of the loader's path that contains the wrong library, if the problem with
+    /// the library is known.
     fn merge_folders(&mut self) {
         let causes = self.all.iter();
         let folders: Vec<String> = causes
@@ -508,17 +509,17 @@ impl Causes {
     }
 }
 
-/// The memory of a GPU that is neither used nor reserved.
+/// Returns the memory of a GPU that is neither used nor reserved.
 fn free_bytes(state: &GpuState) -> Option<u64> {
     let reserved = state.gpu.reserved_bytes.unwrap_or(0);
     let used = state.reading.used_bytes?.saturating_add(reserved);
     Some(state.gpu.total_bytes?.saturating_sub(used))
 }
 
-/// The device file that every library of the driver opens first.
+/// The device file that every driver library opens first.
 const CONTROL: &str = "/dev/nvidiactl";
 
-/// Statuses of libraries that do not fit the kernel's driver.
+/// Statuses of libraries that do not match the kernel driver.
 const MISMATCH: [&str; 4] = [
     "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH",
     "CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE",
@@ -581,12 +582,12 @@ impl StartFailure {
     }
 }
 
-/// The call, whichever GPU it is made for.
+/// Returns the call without the GPU that it is made for.
 fn without_ordinal(call: &str) -> &str {
     call.split(' ').next().unwrap_or(call)
 }
 
-/// The file that stands for those of all GPUs in the tables.
+/// The device file that represents those of all GPUs in the tables.
 const FIRST_GPU: &str = "/dev/nvidia0";
 
 /// Returns the name of a file in the tables. Results for the first GPU's device file apply to those of all GPUs.
@@ -639,7 +640,7 @@ fn is_another_device(examination: &Examination, tried: &FileTry) -> bool {
     !majors.any(|(driver, major)| (driver == "nvidia-uvm") == is_uvm && *major == device)
 }
 
-/// The version at the end of a library's file name: `libcuda.so.580.159.04`.
+/// Returns the version at the end of a library's file name: `libcuda.so.580.159.04`.
 pub(crate) fn version_in(path: &str) -> Option<String> {
     let (_, version) = path.rsplit('/').next()?.split_once(".so.")?;
     let is_version = version.contains('.')
@@ -649,7 +650,8 @@ pub(crate) fn version_in(path: &str) -> Option<String> {
     is_version.then(|| version.to_owned())
 }
 
-/// The GPUs of the kernel's driver; where it does not say, as on the simulated machine, those of NVML.
+/// Returns the GPUs of the kernel driver, or those of NVML if the kernel driver does not report any, as on the
+/// simulated machine.
 fn physical_gpus(examination: &Examination) -> Vec<KernelGpu> {
     let mut gpus = examination.place.gpus.clone();
     if !gpus.is_empty() {
@@ -664,7 +666,7 @@ fn physical_gpus(examination: &Examination) -> Vec<KernelGpu> {
     gpus
 }
 
-/// The GPUs that the kernel has and CUDA does not show, with what hides them.
+/// Returns the GPUs that the kernel has and CUDA does not show, each with the cause.
 fn find_hidden_gpus(examination: &Examination, driver: &LibraryStart) -> Vec<HiddenGpu> {
     if driver.seen.is_empty() {
         return Vec::new();

@@ -9,11 +9,11 @@ use cuda_pitfalls_core::verdict::{ExpectationMet, Kind, Provenance, Reason, Verd
 pub enum Exit {
     /// Everything was conclusive and as expected, and at least one attempt ran.
     Ok = 0,
-    /// A conclusive verdict is not the expected one.
+    /// At least one conclusive verdict differs from the expected one.
     Unexpected = 1,
     /// The command line or a scenario is not valid, and nothing ran.
     Usage = 2,
-    /// A question ran and was not answered.
+    /// A scenario ran without reaching a conclusion.
     Inconclusive = 3,
     /// No measurement was made, or fewer than required.
     NothingMeasured = 4,
@@ -50,17 +50,17 @@ impl Exit {
         Exit::Ok,
     ];
 
-    /// The exit code that the shell sees.
+    /// Returns the exit code that the shell sees.
     pub const fn code(self) -> i32 {
         self as i32
     }
 
-    /// The word on stderr and in reports.
+    /// Returns the word on stderr and in reports.
     pub const fn name(self) -> &'static str {
         self.shown().0
     }
 
-    /// The meaning, for help and documentation: a clause without a full stop.
+    /// Returns the meaning, for help and documentation: a clause without a final period.
     pub const fn meaning(self) -> &'static str {
         self.shown().1
     }
@@ -100,7 +100,7 @@ impl Exit {
         }
     }
 
-    /// The exit code of what this signal ended, by the signal's name.
+    /// Returns the exit code of a run that this signal ended, by the signal's name.
     pub fn stopped_by(signal: &str) -> Exit {
         match signal {
             "SIGINT" => Exit::Interrupted,
@@ -109,7 +109,7 @@ impl Exit {
         }
     }
 
-    /// Every exit code with its name and meaning, by number, for `--help`.
+    /// Returns every exit code with its name and meaning, by number, for `--help`.
     pub fn help() -> String {
         let mut all = Exit::WORST_FIRST;
         all.sort_by_key(|exit| exit.code());
@@ -123,7 +123,7 @@ impl Exit {
         help
     }
 
-    /// The row of a table in Markdown.
+    /// Returns the row of a table in Markdown.
     pub fn row(self) -> String {
         format!(
             "| {} | `{}` | {} |",
@@ -133,7 +133,7 @@ impl Exit {
         )
     }
 
-    /// The worse of two exit codes.
+    /// Returns the worse of two exit codes.
     pub fn worst(self, other: Exit) -> Exit {
         Exit::WORST_FIRST
             .into_iter()
@@ -141,8 +141,8 @@ impl Exit {
             .unwrap_or(Exit::Internal)
     }
 
-    /// The exit code of a run with this report, if the report itself is on disk. `Ok` needs a complete report with at
-    /// least one measurement. A case that this function does not foresee is a fault of the harness.
+    /// Returns the exit code of a run with this report, if the report itself is on disk. `Ok` needs a complete report
+    /// with at least one measurement. A combination that this function does not cover is an error of the harness.
     pub fn from_report(report: &ReportView<'_>) -> Exit {
         let (mut counted, mut has_unexpected, mut has_unknown) = (Vec::new(), false, false);
         for scenario in &report.scenarios {

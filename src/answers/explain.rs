@@ -52,15 +52,16 @@ use cuda_pitfalls_core::scenario::Scenario;
 const VAGUE: [&str; 2] = ["error/100", "error/999"];
 /// Maximum number of named or reported entries to list.
 const MOST_SAID: usize = 2;
-/// An answer with a smaller share of the best one's votes is not shown.
+/// Minimum share of the best answer's votes for an answer to be listed.
 const LEAST_OF_THE_BEST: f64 = 0.2;
-/// A question of a symptom answers in place of the symptom's advice, if its votes are so large a share of the symptom's.
+/// Minimum share of a symptom's votes for one of its scenarios to replace the symptom's advice.
 const OF_ITS_QUESTION: f64 = 0.7;
 /// Maximum number of similar answers next to a claimed one.
 const MOST_BESIDE_A_CLAIM: usize = 2;
-/// A text is about something else where less than this share of what is near has answers.
+/// Minimum share of similar texts with answers. Below it, a text is about something else.
 const LEAST_SHARE: f64 = 0.40;
-/// Fewer words that name nothing of CUDA say nothing: `progress` is like a capture in progress.
+/// Minimum number of words of a text without any CUDA name. Shorter texts are not significant: `progress` is similar to
+/// a capture in progress.
 const FEWEST_WORDS: usize = 2;
 /// Reduction of the required similarity for a text that names CUDA.
 const OF_CUDA: f64 = 0.125;
@@ -94,7 +95,7 @@ impl Certainty {
     }
 }
 
-/// The answers to a query, and what is known of the names in it.
+/// The answers to a query, and entries about the names in it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Explanation<'a> {
     /// The query.
@@ -103,15 +104,15 @@ pub struct Explanation<'a> {
     pub certainty: Certainty,
     /// Entries that the query names or reports, the likeliest first. Only these are claimed.
     pub said: Vec<&'a KnownEntry>,
-    /// The errors, messages and symptoms that the closest texts were answered by.
+    /// Errors, messages and symptoms that answer the most similar texts.
     pub near: Vec<&'a KnownEntry>,
     /// Other entries that the query names.
     pub beside: Vec<&'a KnownEntry>,
-    /// The questions that answer it, at most [`MOST_ANSWERS`], the likeliest first; of a symptom all.
+    /// Scenarios that answer it, at most [`MOST_ANSWERS`], the likeliest first; all scenarios for a symptom.
     pub answers: Vec<ScenarioAnswer<'a>>,
     /// The import in the query, if it was not measured; `None` for other queries.
     pub unmeasured_import: Option<String>,
-    /// The ids of all that answers, of entries and questions, the likeliest first.
+    /// Ids of all answers, of entries and scenarios, the likeliest first.
     order: Vec<String>,
 }
 
@@ -162,7 +163,7 @@ impl<'a> Explanation<'a> {
             .map(|entry| (*entry, advice_about(&entry.id)))
     }
 
-    /// The ids of what answers, the likeliest first.
+    /// Returns the ids of the answers, the likeliest first.
     pub fn names(&self) -> Vec<String> {
         distinct_ids(
             self.order
@@ -173,23 +174,23 @@ impl<'a> Explanation<'a> {
     }
 }
 
-/// Each of these once, in their order.
+/// Returns each id once, in the original order.
 fn distinct_ids(all: impl Iterator<Item = String>) -> Vec<String> {
     let mut seen = BTreeSet::new();
     all.filter(|id| seen.insert(id.clone())).collect()
 }
 
-/// One answer.
+/// An answer.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ScenarioAnswer<'a> {
-    /// The question and its answer.
+    /// The scenario and its answer.
     pub known: &'a KnownScenario,
-    /// More is better; scores of two queries cannot be compared.
+    /// Score of the answer: higher is better. Scores of different queries cannot be compared.
     pub score: f64,
 }
 
 impl ScenarioAnswer<'_> {
-    /// The scenario itself, read from its file.
+    /// Returns the scenario, read from its file.
     pub fn scenario(&self) -> Option<Scenario> {
         catalogue::built_in(&self.known.name)
     }
@@ -213,7 +214,7 @@ impl Explainer<'static> {
 }
 
 impl<'a> Explainer<'a> {
-    /// Another store than that of the program.
+    /// Returns an explainer of other knowledge than the built-in one.
     pub fn new(known: &'a Known, ranking: &'a Ranking<'a>) -> Explainer<'a> {
         Explainer {
             known,
@@ -225,7 +226,7 @@ impl<'a> Explainer<'a> {
         self.ranking.unwrap_or_else(|| Ranking::embedded())
     }
 
-    /// Looks up a query. Nothing is found where nothing in it is about CUDA's start-up.
+    /// Looks up a query. The result is empty if the query contains nothing about CUDA's start-up.
     pub fn explain(&self, query: Query) -> Explanation<'a> {
         let found = self
             .named(&query)
@@ -356,7 +357,7 @@ impl<'a> Explainer<'a> {
         })
     }
 
-    /// The question that a message in the text is about.
+    /// Returns the scenario about a message in the text.
     fn told(&self, query: &Query) -> Option<Explanation<'a>> {
         query.errors.first().filter(|id| !is_of_error(id))?;
         self.told_by(self.scenarios_of(&query.errors, query), query)
@@ -453,8 +454,8 @@ impl<'a> Explainer<'a> {
         })
     }
 
-    /// The variables and calls that a text names among other words. What a line does in a fresh process answers only the
-    /// question about that line.
+    /// Returns the variables and calls that a text names among other words. Lines are left out, because the behavior of
+    /// a line in a fresh process answers only the question about that line.
     fn named_within(&self, query: &Query) -> Vec<&'a KnownEntry> {
         let mut found = names::find_names_within(query, self.known);
         found.retain(|entry| entry.kind != KnownKind::Line);
@@ -503,7 +504,7 @@ impl<'a> Explainer<'a> {
         votes
     }
 
-    /// The questions that the nearest texts were answered by.
+    /// Returns the scenarios that answer the most similar texts.
     fn near_questions(&self, query: &Query) -> Vec<&'a KnownScenario> {
         let votes = self.answers_of(&self.ranking().nearest_texts(query), query);
         votes
@@ -537,7 +538,7 @@ impl<'a> Explainer<'a> {
         errors
     }
 
-    /// The scenarios with these ids, and the first ones of these symptoms.
+    /// Returns the scenarios with these ids, and the first scenarios of these symptoms.
     fn scenarios_of(&self, ids: &[String], query: &Query) -> Vec<&'a KnownScenario> {
         let mut found: Vec<&KnownScenario> = Vec::new();
         for id in ids.iter().filter(|id| !is_of_error(id)) {
@@ -581,7 +582,7 @@ impl<'a> Explainer<'a> {
     }
 }
 
-/// Nothing, of a text about another platform than CUDA.
+/// Returns an empty explanation for a text about a platform other than CUDA.
 fn explain_other_platform<'a>(query: &Query) -> Option<Explanation<'a>> {
     query.platform.map(|_| Explanation::default())
 }

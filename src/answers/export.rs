@@ -28,10 +28,10 @@ pub use error::ExportError;
 pub use language::Language;
 pub use program::Reproducer;
 
-/// The text of the whole file.
+/// Returns the text of the complete file.
 ///
 /// # Errors
-/// Why this program cannot be written, in a sentence.
+/// Returns an error if the program cannot be written, with the reason in a sentence.
 pub fn write_reproducer(program: &Reproducer<'_>) -> Result<String, ExportError> {
     match program.language() {
         Language::C => c::file(program),

@@ -14,7 +14,7 @@ use crate::survey::needs::NeedsProgram;
 use cuda_pitfalls_core::scenario::{Expected, Instance, Scenario};
 use cuda_pitfalls_core::text::versions::number;
 
-/// The most answers that are shown.
+/// Maximum number of answers in the output.
 pub const MOST_ANSWERS: usize = 5;
 
 /// The built-in knowledge. Parts that cannot be parsed are left out; a test rules that out.
@@ -28,12 +28,12 @@ static KNOWN: LazyLock<Known> = LazyLock::new(|| {
     Known::new(names, scenarios)
 });
 
-/// The store.
+/// The knowledge.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Known {
     /// Everything that has a name, in look-up order.
     pub entries: Vec<KnownEntry>,
-    /// The questions, in the order of their names.
+    /// Scenarios, in the order of their names.
     pub scenarios: Vec<KnownScenario>,
     /// Effects of each denied file or system call, from the first call on.
     pub needs: Vec<NeedFacts>,
@@ -47,14 +47,14 @@ pub struct KnownNames {
     /// Everything that has a name except scenarios, in look-up order. Each entry lists only the scenarios that were
     /// assigned to it by hand.
     pub entries: Vec<KnownEntry>,
-    /// As [`Known::needs`].
+    /// See [`Known::needs`].
     pub needs: Vec<NeedFacts>,
-    /// As [`Known::contexts`].
+    /// See [`Known::contexts`].
     pub contexts: Vec<ContextCost>,
 }
 
 impl KnownNames {
-    /// The text of the file, with one line for each entry.
+    /// Returns the text of the file, with one line for each entry.
     pub fn text(&self) -> String {
         let [entries, needs] = [lines(&self.entries), lines(&self.needs)];
         let contexts = lines(&self.contexts);
@@ -71,7 +71,7 @@ pub struct ContextCost {
     pub gpu: String,
     /// The driver's version.
     pub driver: String,
-    /// The most that `cuInit` and one primary context took together, in bytes.
+    /// Maximum memory cost of `cuInit` and one primary context together, in bytes.
     pub bytes: u64,
     /// Number of calibrations that measured this cost or slightly less.
     pub calibrations: usize,
@@ -94,7 +94,7 @@ pub struct KnownEntry {
     /// Evidence for the sentence: machines, runs, releases or tables.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub rests_on: String,
-    /// The questions about it, the likeliest first.
+    /// Scenarios about it, the likeliest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub scenarios: Vec<String>,
 }
@@ -109,7 +109,7 @@ pub enum KnownKind {
     Rule,
     /// Something that users observe.
     Symptom,
-    /// A question.
+    /// A scenario.
     Scenario,
     /// A status of libcudart or libcuda.
     Error,
@@ -133,19 +133,19 @@ pub enum KnownKind {
     Exit,
 }
 
-/// A question and its answer.
+/// A scenario and its answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KnownScenario {
     /// `<subject>/<what-happens>`.
     pub name: String,
     /// The question.
     pub question: String,
-    /// The answer in a word.
+    /// One-word answer.
     pub word: Word,
     /// The answer in a sentence; empty if there is no answer.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub answer: String,
-    /// The symptoms that people see, by id.
+    /// Symptoms that users observe, by id.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub symptoms: Vec<String>,
     /// Words to select by.
@@ -159,16 +159,16 @@ pub struct KnownScenario {
     /// Descriptions of the machines in the reports that support the answer.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub machines: Vec<String>,
-    /// The runs that support the answer; none if nothing was measured.
+    /// Runs that support the answer; `None` if nothing was measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub basis: Option<Basis>,
     /// Behavior of the deciding lines in each release, one clause per line.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub releases: Vec<String>,
-    /// The number of threads that it is the best answer to.
+    /// Number of threads that it is the best answer to.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub threads: usize,
-    /// The ids of the entries that it mentions, and where.
+    /// Ids of the entries that it mentions, and the place of each mention.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub about: BTreeMap<String, Mention>,
 }
@@ -184,14 +184,14 @@ fn is_zero(count: &usize) -> bool {
 /// Place where a scenario mentions an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Mention {
-    /// The first part that has the name.
+    /// First part of the scenario that contains the name.
     pub part: MentionPart,
     /// `true` if the name of the scenario does not contain the name of the entry.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_not_in_name: bool,
 }
 
-/// A part of a question, the most telling first.
+/// A part of a scenario, the most relevant first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MentionPart {
@@ -208,7 +208,7 @@ pub enum MentionPart {
 }
 
 impl KnownScenario {
-    /// The question as something that has a name.
+    /// Returns the scenario as an entry with names.
     fn entry(&self) -> KnownEntry {
         let last = self.name.rsplit('/').next().unwrap_or_default().to_owned();
         KnownEntry {
@@ -249,7 +249,7 @@ impl Word {
         crate::survey::word(self)
     }
 
-    /// The answer that follows from the expectations of a scenario.
+    /// Returns the answer that follows from the expectations of a scenario.
     pub fn from_expectations(scenario: &Scenario) -> Word {
         let mut verdicts = scenario.instances.iter().flat_map(expected);
         let Some(first) = verdicts.next() else {
@@ -263,7 +263,7 @@ impl Word {
     }
 }
 
-/// The verdicts that an instance expects, without those for values of parameters that it does not have.
+/// Returns the verdicts that an instance expects, except those for parameter values that it does not have.
 fn expected(instance: &Instance) -> impl Iterator<Item = Expected> + '_ {
     instance
         .expect
@@ -300,7 +300,7 @@ impl Basis {
         self.interrupted == self.runs
     }
 
-    /// The evidence as a phrase: `3 to 5 attempts of each case in each of 2 runs, on 1 and 2 × NVIDIA H200`.
+    /// Returns the evidence as a phrase: `3 to 5 attempts of each case in each of 2 runs, on 1 and 2 × NVIDIA H200`.
     pub fn sentence(&self) -> String {
         let attempts = match (self.least, self.most) {
             (1, 1) => "1 attempt".to_owned(),
@@ -324,7 +324,7 @@ impl Basis {
     }
 }
 
-/// Machines with each model once: `1, 2 and 4 × NVIDIA H200`.
+/// Returns a list of machines that names each model once: `1, 2 and 4 × NVIDIA H200`.
 pub fn machines_in_words(machines: &[String]) -> String {
     let mut models: BTreeMap<&str, BTreeSet<u32>> = BTreeMap::new();
     for (gpus, model) in machines
@@ -343,7 +343,7 @@ pub fn machines_in_words(machines: &[String]) -> String {
     listed(&models.collect::<Vec<_>>())
 }
 
-/// `a`, `a and b`, `a, b and c`.
+/// Returns `a`, `a and b`, or `a, b and c`.
 fn listed(words: &[String]) -> String {
     match words {
         [first @ .., last] if !first.is_empty() => format!("{} and {last}", first.join(", ")),
@@ -357,11 +357,11 @@ fn listed(words: &[String]) -> String {
 pub struct NeedFacts {
     /// The program that was denied it.
     pub program: NeedsProgram,
-    /// The path of a file, with `*` for what differs between processes and machines, or the name of a system call.
+    /// Path of a file, with `*` for the part that differs between processes and machines, or name of a system call.
     pub refused: String,
     /// The errors that it was denied with.
     pub errors: Vec<String>,
-    /// The first call that fails then.
+    /// First call that fails in that case.
     pub call: String,
     /// Its status, by the C name.
     pub status: String,
@@ -424,7 +424,7 @@ impl Known {
         &KNOWN
     }
 
-    /// The entry with this id.
+    /// Returns the entry with this id.
     pub fn entry(&self, id: &str) -> Option<&KnownEntry> {
         self.entries.iter().find(|entry| entry.id == id)
     }
@@ -437,7 +437,7 @@ impl Known {
             .filter(|page| !page.is_empty())
     }
 
-    /// The entries that have a name like this one, the one that is meant first.
+    /// Returns the entries with a name like this one, the best match first.
     pub fn named(
         &self,
         name: &str,
@@ -448,7 +448,7 @@ impl Known {
             .filter(move |entry| entry.names.iter().any(|known| is_same(known, name)))
     }
 
-    /// Every name that is one word, a line each, as a shell completes them.
+    /// Returns every one-word name, one name per line, for shell completion.
     pub fn words(&self) -> String {
         let names: BTreeSet<&String> = self
             .entries
@@ -461,7 +461,7 @@ impl Known {
             .fold(String::new(), |words, name| words + name + "\n")
     }
 
-    /// The question with this name.
+    /// Returns the scenario with this name.
     pub fn scenario(&self, name: &str) -> Option<&KnownScenario> {
         let index = self
             .scenarios
@@ -493,8 +493,8 @@ fn questions_of_symptom(symptom: &str, scenarios: &[KnownScenario]) -> Vec<Strin
         .collect()
 }
 
-/// The questions that name something: by the part that has the name, yes before no, those that are called after it
-/// before others, and then what people ask most.
+/// Returns the scenarios that mention something, in the order of: the part that contains the name, yes before no,
+/// scenarios named after it before others, and then the most common questions.
 fn questions_about(mut found: Vec<(Mention, &KnownScenario)>) -> Vec<String> {
     found.sort_by_key(|(mention, scenario)| {
         (
@@ -517,7 +517,7 @@ fn is_word(name: &str) -> bool {
         .all(|byte| byte.is_ascii_alphanumeric() || b"_./-".contains(&byte))
 }
 
-/// A line of JSON for each.
+/// Returns one line of JSON for each item.
 fn lines<T: Serialize>(all: &[T]) -> String {
     let lines: Vec<String> = all
         .iter()

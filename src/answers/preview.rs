@@ -10,7 +10,7 @@ use cuda_pitfalls_core::report::Requirement;
 use cuda_pitfalls_core::scenario::{Instance, Scenario, Step};
 use cuda_pitfalls_core::verdict::{Provenance, Reason};
 
-/// A whole run that was not started.
+/// A complete run that was not started.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Preview {
     /// Always `true`: marks this document as a preview and not as a report.
@@ -19,7 +19,7 @@ pub struct Preview {
     pub provenance: Provenance,
     /// `cuda` or `sim:<machine>`.
     pub on: String,
-    /// The GPUs of the machine.
+    /// Number of GPUs of the machine.
     pub gpus: usize,
     /// Instances that would run, in the order of the selection.
     pub would_run: Vec<WouldRun>,
@@ -42,7 +42,7 @@ pub struct WouldRun {
     pub name: String,
     /// The question.
     pub question: String,
-    /// The libcudart it would run on.
+    /// Version of the libcudart that it would run on.
     pub libcudart_version: Option<String>,
     /// The cases.
     pub cases: Vec<String>,
@@ -50,12 +50,12 @@ pub struct WouldRun {
     pub repeat: u32,
     /// Expected duration, in milliseconds.
     pub expected_ms: u64,
-    /// The Python that its cases would run, in their order; absent where they make C calls.
+    /// Python code that its cases would run, in order; absent for C calls.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub python: Vec<WouldRunPython>,
 }
 
-/// The Python of a case.
+/// Python code of a case.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct WouldRunPython {
     /// The case.
@@ -64,14 +64,14 @@ pub struct WouldRunPython {
     pub steps: Vec<Step>,
 }
 
-/// An instance that this machine cannot answer.
+/// An instance that cannot run on this machine.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct NotApplicable {
     /// The instance.
     pub name: String,
     /// The question.
     pub question: String,
-    /// A word of the closed list of reasons.
+    /// Reason, from the fixed list of reasons.
     pub reason: Reason,
     /// Description of what is missing, with numbers.
     pub detail: String,
@@ -82,7 +82,7 @@ pub struct NotApplicable {
 }
 
 impl Preview {
-    /// A preview of nothing.
+    /// Returns an empty preview.
     pub fn new(on: &str, machine: &Machine, provenance: Provenance) -> Preview {
         Preview {
             dry_run: true,

@@ -1,5 +1,5 @@
-//! The calls of a trace that CUDA refused: what `explain` knows of the status, and what the trace knows of the cause. And
-//! what a program that failed said last.
+//! Failed CUDA calls of a trace, each with the explanation of its status and the cause if the trace contains it; and
+//! the last message of a program that failed.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use cuda_pitfalls_core::text::counts::counted;
 use cuda_pitfalls_trace::history::{MASK, ProgramHistory};
 use cuda_pitfalls_trace::{ContextChange, EventKind, History, Trace, TraceEvent, status_name};
 
-/// The most calls that are explained.
+/// Maximum number of calls that are explained.
 const MOST: usize = 8;
 /// Calls that libraries use to find out what a driver supports.
 const PROBES: [&str; 5] = [
@@ -28,7 +28,7 @@ const INVALID_CONTEXT: i64 = 201;
 /// A CUDA call that failed, or the line of stderr that a program failed with.
 #[derive(Clone, Debug)]
 pub struct RefusedCall {
-    /// The event; `None` of a line.
+    /// Index of the event; `None` for a line of stderr.
     pub event: Option<usize>,
     /// Sentences with the call, its status, and the cause if the trace contains it.
     pub says: String,
@@ -37,7 +37,7 @@ pub struct RefusedCall {
 }
 
 impl RefusedCall {
-    /// Everything that is known of it, in sentences.
+    /// Returns everything that is known about the call as sentences.
     pub fn in_words(&self) -> String {
         match &self.known {
             Some(known) => format!("{} {}", self.says, known.says),

@@ -59,7 +59,7 @@ pub struct EnvironmentDocument {
 pub struct ReleaseEnvironment {
     /// Its name, such as `torch 2.9.1`.
     pub name: String,
-    /// The package that it is about.
+    /// Package that it is about.
     pub package: String,
     /// The version of that package.
     pub version: String,
@@ -72,7 +72,8 @@ pub struct ReleaseEnvironment {
     pub newest: Option<String>,
     /// Python version; null if the environment could not be created.
     pub python: Option<String>,
-    /// Every package that was installed. One that is only installed can change what importing another one does.
+    /// Every installed package. Even an installed package that is not imported can change the effect of importing
+    /// another one.
     pub packages: BTreeMap<String, String>,
     /// Time of the measurement: RFC 3339, UTC.
     pub asked_at: String,
@@ -86,7 +87,7 @@ pub struct ReleaseEnvironment {
     pub failed: Option<String>,
 }
 
-/// Who answered.
+/// The driver and NVML of an attempt.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct WitnessAsked {
     /// The driver and NVML that the lines ran with.
@@ -103,13 +104,13 @@ pub struct WitnessAsked {
 }
 
 impl EnvironmentDocument {
-    /// The name of its file.
+    /// Returns the name of its file.
     pub fn file(&self) -> String {
         file_name(&self.environment.name)
     }
 }
 
-/// The name of the file of an environment with this name.
+/// Returns the name of the file of an environment with this name.
 pub fn file_name(name: &str) -> String {
     let plain = name.replace(
         |c: char| !(c.is_ascii_alphanumeric() || "._+".contains(c)),

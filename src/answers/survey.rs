@@ -91,7 +91,7 @@ impl KindFunctions {
     }
 }
 
-/// The word for a value in documents.
+/// Returns the name of a value in documents.
 pub fn word(value: impl Serialize) -> String {
     match serde_json::to_value(value) {
         Ok(Value::String(word)) => word,
@@ -99,14 +99,14 @@ pub fn word(value: impl Serialize) -> String {
     }
 }
 
-/// The median; of two middle values, the smaller one.
+/// Returns the median; if there are two middle values, the smaller one.
 fn median<T: Ord + Copy>(mut values: Vec<T>) -> Option<T> {
     values.sort_unstable();
     values.get(values.len().saturating_sub(1) / 2).copied()
 }
 
 impl SurveyKind {
-    /// All kinds.
+    /// Returns all kinds.
     pub fn all() -> &'static [SurveyKind] {
         SurveyKind::value_variants()
     }
@@ -132,20 +132,20 @@ impl SurveyKind {
         }
     }
 
-    /// The word on the command line.
+    /// Returns the name on the command line.
     pub fn name(self) -> &'static str {
         self.kind_functions().name
     }
 
-    /// The questions.
+    /// Returns the questions.
     ///
     /// # Errors
-    /// The list of the kind has an error.
+    /// Returns an error if the list of the kind has an error.
     pub fn questions(self, request: &SurveyRequest<'_>) -> Result<SurveyQuestions, Invalid> {
         (self.kind_functions().questions)(request)
     }
 
-    /// The name of the file in the folder of a run.
+    /// Returns the name of the file in the directory of a run.
     pub fn file(self) -> String {
         format!("survey-{}.json", self.name())
     }

@@ -11,7 +11,7 @@ use cuda_pitfalls_core::scenario::environment::meant_by;
 
 const SCHEMA: &str = "cuda-pitfalls-visibility";
 
-/// The value that makes CUDA number GPUs as NVML does.
+/// Value that makes CUDA number GPUs in NVML's order.
 const PCI_ORDER: &str = "PCI_BUS_ID";
 
 /// GPUs that a process sees with a mask. The result is predicted by the rule of [`cuda_pitfalls_core::mask`], and not
@@ -27,11 +27,11 @@ pub struct Visibility {
     pub order: Option<String>,
     /// Source of the list of GPUs.
     pub gpus_of: GpuSource,
-    /// All GPUs, in PCI order, which is NVML's.
+    /// All GPUs in PCI order, which is the same as NVML's.
     pub gpus: Vec<ListedGpu>,
     /// Status that `cuInit` returns.
     pub status: InitStatus,
-    /// The UUIDs of the visible GPUs, in the order in which CUDA numbers them; empty unless `cuInit` succeeds.
+    /// UUIDs of the visible GPUs, in the order of CUDA's ordinals; empty unless `cuInit` succeeds.
     pub visible: Vec<String>,
     /// Entries of the mask, each with its effect; empty without a mask.
     pub entries: Vec<mask::MaskEntry>,
@@ -63,11 +63,11 @@ pub fn misspelled_names<'n>(names: impl IntoIterator<Item = &'n str>) -> BTreeMa
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(tag = "from", rename_all = "snake_case")]
 pub enum GpuSource {
-    /// This machine's, as NVML lists them.
+    /// The GPUs of this machine, as listed by NVML.
     Machine,
-    /// A simulated machine's.
+    /// The GPUs of a simulated machine.
     Simulated {
-        /// Its name, or the path of its description.
+        /// Name of the machine, or path of its description.
         machine: String,
     },
     /// The GPUs that a file lists.
@@ -82,9 +82,9 @@ pub enum GpuSource {
 pub struct ListedGpu {
     /// The UUID.
     pub uuid: String,
-    /// The model, where it is known.
+    /// Model, if known.
     pub name: Option<String>,
-    /// The MIG instances into which it is divided, as `MIG-…`; empty if it is not.
+    /// MIG instances of the GPU, as `MIG-…`; empty if it is not divided.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub instances: Vec<String>,
 }
@@ -217,7 +217,7 @@ fn words_without_punctuation(line: &str) -> impl Iterator<Item = &str> {
     words.map(|word| word.trim_matches(|letter: char| !letter.is_ascii_alphanumeric()))
 }
 
-/// The MIG instance that a line is about: `  MIG 1g.5gb Device 0: (UUID: MIG-…)`.
+/// Returns the MIG instance on a line: `  MIG 1g.5gb      Device  0: (UUID: MIG-…)`.
 fn instance_in(line: &str) -> Option<&str> {
     let mut words = words_without_punctuation(line);
     words.find(|word| word.starts_with("MIG-") && word.len() > "MIG-".len())

@@ -1,4 +1,4 @@
-//! Searches among releases that are made up.
+//! Searches among synthetic releases.
 
 use std::convert::Infallible;
 
@@ -21,7 +21,7 @@ fn unknown() -> ReleaseOutcome {
     }
 }
 
-/// The search in these packages, where `outcome` says what versions do, as numbers.
+/// Returns the search in these packages. `outcome` returns the outcome of versions, given as numbers.
 fn searched(axes: &[(&str, &[&str])], outcome: impl Fn(&[u32]) -> ReleaseOutcome) -> Bisection {
     let axis = |(package, releases): &(&str, &[&str])| ReleaseAxis {
         package: (*package).to_string(),

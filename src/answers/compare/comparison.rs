@@ -20,17 +20,18 @@ pub struct Comparison {
     pub schema: SchemaId,
     /// Type of the compared documents: `report`, `trace`, `releases`, or the survey's word.
     pub of: String,
-    /// The one side.
+    /// First document.
     pub a: ComparisonSide,
-    /// The other side.
+    /// Second document.
     pub b: ComparisonSide,
-    /// The libcudart of A and of B, where one was compared with another; null where each was with itself.
+    /// Versions of libcudart in A and in B, if two versions were compared with each other; null if each was compared
+    /// with itself.
     pub libcudart: Option<[String; 2]>,
     /// Facts about the machines that differ. They do not count as differences in behavior.
     pub machines: Vec<FactDifference>,
     /// Differences in behavior, in the order of A.
     pub changed: Vec<EntryDifference>,
-    /// Differences that come from another question or another machine: they do not count.
+    /// Differences that do not count, because the question or the machine differs.
     pub explained: Vec<EntryDifference>,
     /// Measurements that only A has.
     pub only_in_a: Vec<Only>,
@@ -49,7 +50,7 @@ pub struct ComparisonSide {
     pub name: String,
     /// The run's id.
     pub run: String,
-    /// The version of cuda-pitfalls that made it.
+    /// Version of cuda-pitfalls that produced the document.
     pub version: String,
     /// Source of the answers: a real driver or the simulated machine.
     pub provenance: Provenance,
@@ -65,7 +66,7 @@ pub struct FactDifference {
     /// The case of a scenario; absent elsewhere.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub case: Option<String>,
-    /// The step's label, where the fact is one of a step.
+    /// Label of the step, if the fact is about a step.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub step: Option<String>,
     /// The fact, such as `status`.
@@ -74,7 +75,7 @@ pub struct FactDifference {
     pub a: String,
     /// Its value in B, as text.
     pub b: String,
-    /// In how many of the attempts that count A and B showed this; only for outcomes of cases.
+    /// Shares of the attempts in A and B with this outcome; only for outcomes of cases.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<[String; 2]>")]
     pub seen: Option<[Share; 2]>,
@@ -84,7 +85,7 @@ pub struct FactDifference {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(into = "String")]
 pub struct Share {
-    /// In how many.
+    /// Number of attempts with it.
     pub count: u64,
     /// Number of attempts that count.
     pub of: u64,
@@ -96,10 +97,10 @@ impl From<Share> for String {
     }
 }
 
-/// A scenario or a row that is not the same.
+/// A scenario or a row that differs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct EntryDifference {
-    /// The scenario's instance, or what the row is about.
+    /// Instance of the scenario, or subject of the row.
     pub name: String,
     /// Version of libcudart, if both entries have the same one.
     pub libcudart: Option<String>,
@@ -110,10 +111,10 @@ pub struct EntryDifference {
     pub notes: Vec<String>,
 }
 
-/// Something that only one of the two has measured.
+/// A measurement that only one of the two documents has.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Only {
-    /// The scenario's instance, or what the row is about; null for everything on this libcudart.
+    /// Instance of the scenario, or subject of the row; null for everything on this libcudart.
     pub name: Option<String>,
     /// Version of libcudart, if the entry depends on it.
     pub libcudart: Option<String>,
@@ -140,7 +141,7 @@ impl FactDifference {
         }
     }
 
-    /// The facts that differ, by their names. One that only one of them has is `absent` in the other.
+    /// Returns the facts that differ, by their names. A fact that is missing on one side is `absent` there.
     pub(super) fn between(
         a: &[(String, String)],
         b: &[(String, String)],
@@ -210,7 +211,7 @@ pub(super) fn known(text: &Option<String>) -> String {
     text.clone().unwrap_or_else(|| UNKNOWN.to_string())
 }
 
-/// Different values, how often each is there where they are several.
+/// Returns the distinct values, each with its count if there are several.
 pub(super) fn all(values: impl Iterator<Item = String>) -> String {
     let mut values = tally_items(values);
     values.sort();

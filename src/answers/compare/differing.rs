@@ -8,11 +8,11 @@ use cuda_pitfalls_core::fact::changes::ProcessState;
 use cuda_pitfalls_core::fact::{Change, Fact, Token, words};
 use cuda_pitfalls_core::observation::Class;
 
-/// A fact that is not the same in two outcomes.
+/// A fact that differs between two outcomes.
 pub(super) struct Differing<'c> {
     /// The number and the label of the step; `None` for the end.
     pub(super) step: Option<(u32, &'c str)>,
-    /// The fact in A and in B; `None` where there is no such fact.
+    /// Fact in A and in B; `None` if the fact is missing.
     pub(super) facts: [Option<Fact>; 2],
 }
 
@@ -92,7 +92,7 @@ fn end_facts(end: Option<&Change>) -> Vec<(&'static str, Fact)> {
     facts
 }
 
-/// A GPU without a figure has unchanged memory.
+/// Adds unchanged memory for a GPU without a figure.
 fn with_unchanged_memory(facts: [Option<Fact>; 2]) -> [Option<Fact>; 2] {
     let Some(Fact::Memory(gpu, _)) = facts.iter().flatten().next() else {
         return facts;
@@ -120,7 +120,7 @@ impl Differing<'_> {
     }
 }
 
-/// The name of a fact, its value, and the value that it has where it is left out.
+/// Returns the name of a fact, its value, and the value that a missing fact stands for.
 fn fact_words(fact: &Fact) -> (String, String, &'static str) {
     let gpus = |all: &Option<Vec<String>>| match all {
         Some(all) => words::gpus(all),

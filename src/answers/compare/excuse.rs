@@ -10,9 +10,9 @@ use cuda_pitfalls_core::scenario::Class;
 /// Differences between two machines that can explain a difference in a case.
 pub(super) struct Excuses<'a> {
     case: &'a str,
-    /// Values that belong to the machines, where they are not the same. A call that returns one behaves the same on both.
+    /// Values that belong to the machines and differ. A call that returns such a value behaves the same on both.
     own: Vec<(&'static str, [Token; 2])>,
-    /// All GPUs of A and of B, where their numbers differ and the harness hides none of them.
+    /// All GPUs of A and of B, if their numbers differ and the harness hides none of them.
     unmasked: Option<[Vec<String>; 2]>,
 }
 
@@ -68,7 +68,7 @@ impl<'a> Excuses<'a> {
     }
 }
 
-/// The values that belong to a machine, as far as they are known.
+/// Returns the values that belong to a machine, as far as they are known.
 fn own_values(scenario: &ScenarioView<'_>, machine: &Machine) -> Vec<(&'static str, Token)> {
     let count = i32::try_from(machine.gpus.len()).ok();
     let libcudart = scenario.libcudart.and_then(|library| library.number);

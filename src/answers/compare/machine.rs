@@ -98,7 +98,7 @@ fn libcudart_versions(machine: &Machine) -> String {
     listed(versions.into_iter().map(|(_, version)| version), "none")
 }
 
-/// The value that all GPUs share, or each value with its number of GPUs.
+/// Returns the value that all GPUs share, or each value with its number of GPUs.
 fn tally_gpus(gpus: &[Gpu], fact: impl Fn(&Gpu) -> String) -> String {
     if gpus.is_empty() {
         "no GPU".to_string()
@@ -107,7 +107,7 @@ fn tally_gpus(gpus: &[Gpu], fact: impl Fn(&Gpu) -> String) -> String {
     }
 }
 
-/// A variable's value with `<uuid0>` instead of the UUID of GPU 0, because no two machines share UUIDs.
+/// Returns a variable's value with `<uuid0>` instead of the UUID of GPU 0, because no two machines share UUIDs.
 pub(super) fn replace_uuids(value: &str, gpus: &[Gpu]) -> String {
     let mut replaced = value.to_owned();
     for (place, gpu) in gpus.iter().enumerate() {

@@ -1,5 +1,5 @@
-//! Two matrices of releases: the lines that do something else in an environment that both have, or in one environment
-//! than in another.
+//! Comparison of two matrices of releases: the lines that behave differently in an environment that both have, or in
+//! one environment than in another.
 
 use super::comparison::{
     CompareError, Comparison, ComparisonSide, EntryDifference, FactDifference, Relation,
@@ -43,7 +43,7 @@ fn matrix_side(matrix: &Matrix) -> ComparisonSide {
     ComparisonSide::new("", "", Provenance::Measured, true, environments)
 }
 
-/// The cells of a matrix, by their lines and, if `is_named`, by their environments.
+/// Returns the cells of a matrix, by their lines and, if `is_named`, by their environments.
 fn entries(matrix: &Matrix, is_named: bool) -> Vec<ComparedEntry<'_, MatrixCell>> {
     let mut entries = Vec::new();
     for line in &matrix.lines {

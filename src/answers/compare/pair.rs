@@ -6,7 +6,7 @@ use super::comparison::{CompareError, Comparison, Only, Relation};
 use crate::difference::side_by_side;
 use cuda_pitfalls_core::text::counts::listed;
 
-/// A scenario of a report or a row of a survey, with what it is matched by.
+/// A scenario of a report or a row of a survey, with the key that it is matched by.
 pub(super) struct ComparedEntry<'a, T> {
     /// Name that identifies it, in addition to the libcudart.
     pub(super) name: String,

@@ -13,7 +13,7 @@ use cuda_pitfalls_core::observe::StepObservation;
 use cuda_pitfalls_core::report::{CaseView, OutcomeView, ReportView, ScenarioView};
 use cuda_pitfalls_core::verdict::{ExpectationMet, Kind};
 
-/// The scenarios of a report. A scenario without an attempt that counts is unmeasured, whatever its verdict.
+/// Returns the scenarios of a report. A scenario without an attempt that counts is unmeasured, whatever its verdict.
 pub(super) fn entries<'v, 'r>(
     report: &'v ReportView<'r>,
 ) -> Vec<ComparedEntry<'v, ScenarioView<'r>>> {
@@ -178,7 +178,7 @@ impl<'o> OutcomePair<'o> {
         self.found.iter().all(|(_, why)| why.is_some())
     }
 
-    /// The first difference that nothing explains, or else the first one.
+    /// Returns the first difference that is not explained, or else the first one.
     fn main_difference(&self) -> Option<&(Differing<'o>, Option<String>)> {
         let unexplained = self.found.iter().find(|(_, why)| why.is_none());
         unexplained.or(self.found.first())
@@ -305,7 +305,7 @@ fn find_unmatched<'p, 'o>(
     pairs.iter().find(|pair| pair.indices == indices)
 }
 
-/// In how many of the attempts that count a case showed an outcome.
+/// Returns the share of the attempts that count in which a case showed an outcome.
 fn outcome_share(case: &CaseView<'_>, outcome: usize) -> Option<Share> {
     let count = case.outcomes.get(outcome)?.count.into();
     let of = case.outcomes.iter().map(|one| u64::from(one.count)).sum();

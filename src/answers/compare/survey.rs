@@ -14,9 +14,9 @@ use crate::survey::{
 };
 use cuda_pitfalls_core::text::{counts, units};
 
-/// Times that differ by less are the same.
+/// Minimum difference between times, in nanoseconds. Smaller differences do not count.
 const SAME_NS: u64 = 1_000_000;
-/// Host memory that differs by less is the same.
+/// Minimum difference between amounts of host memory, in bytes. Smaller differences do not count.
 const SAME_BYTES: u64 = 4 << 20;
 
 pub(super) fn compare_survey_rows(
@@ -140,7 +140,7 @@ fn numbers(list: &Value) -> Option<impl Iterator<Item = i64>> {
     Some(list.as_array()?.iter().filter_map(Value::as_i64))
 }
 
-/// The medians of two spreads that have nothing in common, if they differ by more than a fifth and by more than `same`.
+/// Returns the medians of two ranges that do not overlap, if they differ by more than a fifth and by more than `same`.
 fn disjoint_medians(one: &Value, other: &Value, same: u64) -> Option<[u64; 2]> {
     let [one, other] = [
         FigureRange::deserialize(one).ok()?,

@@ -46,7 +46,7 @@ fn shown() -> Observation {
     }
 }
 
-/// A report of one scenario, whose trap had these outcomes.
+/// Returns a report of one scenario, whose trap had these outcomes.
 fn report(outcomes: &[(u32, Observation)]) -> Report {
     let mut scenario = fixture::scenario(Kind::Reproduced, None, ExpectationMet::AsExpected, 1);
     let mut trap = case("trap", &["cuInit", "cudaGetDeviceCount"]);
@@ -63,7 +63,7 @@ fn simple() -> Report {
     report(&[(5, shown())])
 }
 
-/// A report whose trap always shows what `change` makes of it.
+/// Returns a report whose trap always shows the observation that `change` modified.
 fn with(change: impl FnOnce(&mut Observation)) -> Report {
     let mut observation = shown();
     change(&mut observation);

@@ -1,8 +1,8 @@
-//! Two traces: what two programs, or one with two versions of a framework, did differently.
+//! Comparison of two traces: of two programs, or of a program with two versions of a framework.
 //!
-//! What a program did is put into facts with names that hold for every run of it: the program by its position in the
-//! tree of programs, the GPU by its index, the place by file and function. Line numbers, times, PIDs and handles are
-//! left out, because they differ where nothing behaves differently.
+//! The actions of a program are described by facts with names that are the same in every run: the program by its
+//! position in the tree of programs, the GPU by its index, the place by file and function. Line numbers, times, PIDs
+//! and handles are left out, because they differ even if the behavior is the same.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,13 +23,13 @@ use cuda_pitfalls_trace::{
     status_name,
 };
 
-/// Values, and parts of names, are cut to this many bytes.
+/// Maximum length of values, and of parts of names, in bytes.
 const LONGEST: usize = 120;
 /// Names are cut to this many bytes.
 const LONGEST_NAME: usize = 4 * LONGEST;
 /// The longest chain of parents that is followed.
 const DEEPEST: usize = 16;
-/// More GPUs than a machine has.
+/// More GPUs than any machine has.
 const MOST_GPUS: usize = 64;
 
 /// Subject of an entry. Entries are listed in this order: the most important first, and totals of the run last.
@@ -99,7 +99,7 @@ impl TraceFact {
     }
 }
 
-/// The facts of one entry; the first says whether it is there at all.
+/// Facts of an entry; the first fact is whether the entry exists.
 #[derive(Clone, Debug, PartialEq)]
 struct BehaviorEntry {
     facts: Vec<TraceFact>,
@@ -181,11 +181,10 @@ fn compare_entries(both: [Option<&BehaviorEntry>; 2]) -> Vec<FactDifference> {
     found
 }
 
-/// Everything that a program did, under names that both traces have for it.
+/// Actions of a program, under names that are the same in both traces.
 struct TraceBehavior<'h, 'a> {
     history: &'h History<'a>,
-    /// The position of each program: the names of the programs from the first one down. Empty where nothing is known of
-    /// its process.
+    /// Position of each program: the names of the programs from the first one down. Empty if its process is unknown.
     positions: Vec<String>,
     /// `true` if either trace has several positions, so that names must include the position.
     is_many: bool,
@@ -475,7 +474,7 @@ impl<'h, 'a> TraceBehavior<'h, 'a> {
         }
     }
 
-    /// The bytes of each owner and purpose at the peaks, by a name that holds for every run.
+    /// Returns the bytes of each owner and purpose at the peaks, by a name that is the same in every run.
     fn owned_bytes(&self) -> BTreeMap<String, i64> {
         let mut owned: BTreeMap<String, i64> = BTreeMap::new();
         let trace = self.history.trace;
@@ -545,7 +544,7 @@ fn describe_context(
     }
 }
 
-/// Different values without those that are not known.
+/// Returns the distinct values without those that are unknown.
 fn list_known(mut values: BTreeSet<String>) -> String {
     values.remove(UNKNOWN);
     listed(values, UNKNOWN)
@@ -566,7 +565,8 @@ fn status_text(event: &TraceEvent) -> String {
     }
 }
 
-/// The user's own file and function, and what it called; no line, because an edit elsewhere in the file moves it.
+/// Returns the user's own file and function, and the called function. Line numbers are left out, because an edit
+/// elsewhere in the file changes them.
 fn place(event: &TraceEvent) -> String {
     let mut parts = Vec::new();
     if let Some(frame) = event.stack.user_frame() {
@@ -591,7 +591,7 @@ fn place(event: &TraceEvent) -> String {
     parts.join(" → ")
 }
 
-/// A variable's value with indices instead of UUIDs, which no two machines share.
+/// Returns a variable's value with indices instead of UUIDs, which no two machines share.
 fn value_without_uuids(trace: &Trace, value: &str) -> String {
     let value = super::machine::replace_uuids(value, &trace.start.gpus);
     if value.is_empty() {
@@ -626,7 +626,7 @@ fn program_positions(history: &History) -> Vec<String> {
     positions
 }
 
-/// The name of a process without the version of its Python, which may be what differs.
+/// Returns the name of a process without its Python version, which may be the difference.
 fn program_name(process: &TraceProcess) -> String {
     let name = process.name();
     let Some(rest) = name.strip_prefix("python") else {

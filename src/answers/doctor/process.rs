@@ -14,8 +14,8 @@ use cuda_pitfalls_core::scenario::environment::MASK;
 pub struct ProcessFindings {
     /// `true` if it has started CUDA; null if its open files cannot be read.
     pub is_started: Option<bool>,
-    /// The GPUs that its CUDA took at its start, by their device files: exactly those of its mask, in no order. Null if
-    /// that is not known.
+    /// GPUs that its CUDA opened at its start, by their device files: exactly those of its mask, in no order. Null if
+    /// unknown.
     pub opened: Option<Vec<u32>>,
     /// The mask that it was started with, and the one that is set now.
     pub mask: Option<MaskState>,
@@ -25,17 +25,17 @@ pub struct ProcessFindings {
     pub contexts: Vec<HeldGpu>,
     /// GPUs among `contexts` where it did nothing while it was watched.
     pub idle: Vec<Stray>,
-    /// Libraries of CUDA that it has mapped twice, in two versions or from two files.
+    /// CUDA libraries that it has mapped twice, in two versions or from two files.
     pub twice: Vec<ProcessLibrary>,
-    /// Libraries that are not of the version of the kernel's driver.
+    /// Libraries whose version differs from the version of the kernel driver.
     pub of_other_version: Vec<ProcessLibrary>,
     /// Device files that it could not open again.
     pub closed: Vec<FileTry>,
-    /// The folder of MPS that it finds.
+    /// MPS directory that it finds.
     pub mps: Option<String>,
 }
 
-/// The variable and what CUDA makes of it.
+/// The variable `CUDA_VISIBLE_DEVICES` of a process.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct MaskState {
     /// Value when the process was started; null if it was not set.
@@ -53,7 +53,7 @@ impl MaskState {
     }
 }
 
-/// A GPU that a process holds.
+/// A GPU that a process uses memory on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct HeldGpu {
     /// NVML's index.
@@ -62,7 +62,7 @@ pub struct HeldGpu {
     pub device_minor: Option<u32>,
     /// Its UUID.
     pub uuid: String,
-    /// The process's memory there, in bytes; null if NVML does not say.
+    /// Memory of the process there, in bytes; null if NVML does not report it.
     pub used_bytes: Option<u64>,
     /// Memory cost of one context on this GPU model; null if it was not measured.
     pub context: Option<ContextCost>,
@@ -70,7 +70,7 @@ pub struct HeldGpu {
     pub busy_percent: Option<u32>,
 }
 
-/// A GPU that a process holds and does nothing on.
+/// A GPU that a process holds without using it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Stray {
     /// NVML's index.
@@ -187,7 +187,8 @@ fn contexts(seen: &ProcessExamination) -> Vec<HeldGpu> {
     held
 }
 
-/// Libraries of one name in several files. libcudart is often there twice, and harmless.
+/// Returns libraries with the same name in several files. libcudart is left out, because two copies of it are common
+/// and harmless.
 fn duplicate_libraries(libraries: &[ProcessLibrary]) -> Vec<ProcessLibrary> {
     let mut twice = Vec::new();
     for library in driver_libraries(libraries) {

@@ -41,7 +41,7 @@ fn failing(code: i64, name: &str) -> LibraryStart {
     start(Started::Driver, vec![status("cuInit", code, name)], &[])
 }
 
-/// A place with one GPU, and these starts.
+/// Returns a place with one GPU, and these starts.
 fn here(starts: Vec<LibraryStart>) -> Examination {
     let place = HostState {
         module_version: Some("580.159.04".to_string()),

@@ -34,7 +34,7 @@ pub const REQUIREMENT_UNMET: u32 = 13;
 pub const STOPPED: u32 = 14;
 pub const BITS: u32 = 15;
 
-/// A report of a run with these results.
+/// Returns a report of a run with these results.
 pub fn made(came: Came) -> Report {
     use ExpectationMet::{AsExpected, NoExpectation, Unexpected};
     let table = [

@@ -6,7 +6,7 @@ use cuda_pitfalls_core::judge::fixture::{report, scenario};
 use cuda_pitfalls_core::report::{Required, Requirement, ScenarioReport};
 use cuda_pitfalls_core::verdict::{ExpectationMet, Kind, Reason};
 
-/// The exit code by the rules of docs/design, as a decision list over bits.
+/// Returns the exit code by the rules of docs/design, as a decision list over bits.
 fn oracle(came: Came) -> i32 {
     let interrupted = came.to(SIGINT) || came.to(SIGTERM);
     let measured = [FINE, NO_EXPECTATION, UNEXPECTED, INCONCLUSIVE]
@@ -231,7 +231,8 @@ mod survey {
         json!({"unmeasured": {"reason": reason, "detail": ""}, "attempts": 0, "as_predicted": null})
     }
 
-    /// The exit code of a survey with one good row and one with other fields, and with other fields in the document.
+    /// Returns the exit code of a survey with one good row and one with other fields, and with other fields in the
+    /// document.
     fn ends(provenance: &str, of_row: Value, of_document: Value, of_survey: Value) -> Exit {
         let mut document = document(SurveyKind::Mask, &[row(), but(row(), of_row)], 1);
         document["provenance"] = provenance.into();

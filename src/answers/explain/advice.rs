@@ -59,7 +59,7 @@ pub struct Advice {
     pub harmless: bool,
 }
 
-/// A cause of an error, with what says so: a scenario or a survey that measured it, or the source where it was read.
+/// A cause of an error, with its evidence: a scenario or a survey that measured it, or a source that documents it.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[schemars(rename = "Cause")]
 #[serde(deny_unknown_fields)]
@@ -72,10 +72,10 @@ pub struct ErrorCause {
     /// The survey that measured it, such as `errors`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub survey: Option<String>,
-    /// The address where it was read. It was not measured.
+    /// Address of the source that documents it. It was not measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
-    /// For what it was read and when, where it was not measured.
+    /// Subject and date of the source, if it was not measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub read: Option<ReadFor>,
     /// Check that distinguishes this cause from the others.
@@ -89,14 +89,14 @@ pub struct ErrorCause {
 pub struct ReadFor {
     /// The package.
     pub of: String,
-    /// Its versions: numbers, or those of a thread or of a page.
+    /// Its versions: numbers, or versions of a thread or of a page.
     pub versions: String,
-    /// The day, as 2026-11-28.
+    /// Day, such as 2026-11-28.
     pub on: String,
 }
 
 impl ErrorCause {
-    /// A cause that was read at an address.
+    /// Returns a cause that a source documents.
     pub(super) fn read(cause: &str, source: &str, read: &ReadFor) -> ErrorCause {
         ErrorCause {
             cause: cause.to_owned(),
@@ -135,7 +135,7 @@ impl ErrorCause {
 }
 
 impl KnownError {
-    /// The messages that programs print, today's first.
+    /// Returns the messages that programs print, the current one first.
     pub(super) fn error_messages(&self) -> impl Iterator<Item = &str> {
         status::message(self.code)
             .into_iter()
@@ -153,7 +153,7 @@ struct AdviceFile {
     advice: Vec<Advice>,
 }
 
-/// Empty if the file is not valid; a test excludes that.
+/// The errors file. It is empty if it cannot be parsed; a test rules that out.
 static FILE: LazyLock<AdviceFile> = LazyLock::new(|| toml::from_str(SOURCE).unwrap_or_default());
 
 /// Returns the errors that are found by their texts, in the order of the file.
@@ -161,12 +161,12 @@ pub(super) fn known_errors() -> &'static [KnownError] {
     &FILE.error
 }
 
-/// The messages that scenarios are about.
+/// Returns the messages that scenarios are about.
 pub(super) fn scenario_messages() -> &'static [ScenarioMessage] {
     &FILE.message
 }
 
-/// A text without what frameworks print below every error, and without lines that are about something else.
+/// Returns a text without the hints that frameworks print below every error, and without lines about something else.
 pub(super) fn without_boilerplate(text: &str) -> String {
     let mut text = FILE
         .boilerplate

@@ -6,7 +6,7 @@ use cuda_pitfalls_core::scenario::is_workaround;
 /// Known explanation of an error or a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KnownAnswer {
-    /// Its name for `explain`, such as `error/101` or that of a scenario.
+    /// Name for `explain`, such as `error/101` or the name of a scenario.
     pub id: String,
     /// Sentences with its meaning and the first thing to do.
     pub says: String,

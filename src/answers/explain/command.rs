@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 
 use serde::Deserialize;
 
-/// A text of so few lines is about its command.
+/// Maximum number of lines of a text that is about its command.
 const MOST_LINES: usize = 2;
 
 /// Shell words from `scenarios/commands.toml`.
@@ -28,11 +28,11 @@ struct MaskWords {
     scenario: String,
 }
 
-/// Empty if the file is not valid; a test excludes that.
+/// The commands file. It is empty if it cannot be parsed; a test rules that out.
 static FILE: LazyLock<CommandFile> =
     LazyLock::new(|| toml::from_str(cuda_pitfalls_scenarios::COMMANDS).unwrap_or_default());
 
-/// The scenario that a mask settles by its value alone; none for plain numbers.
+/// Returns the scenario that the value of a mask determines; `None` for plain numbers.
 pub fn scenario_of_mask(value: &str) -> Option<&'static str> {
     let entries: Vec<&str> = value.split(',').map(str::trim).collect();
     let is_repeated = entries
@@ -79,7 +79,7 @@ pub(super) fn scenarios_for_command(text: &str) -> Vec<String> {
         .collect()
 }
 
-/// The scenario about a mask whose value a text names anywhere, in a command, in Python or in a log.
+/// Returns the scenario about a mask whose value appears anywhere in a text, in a command, in Python or in a log.
 pub(super) fn mask_in_text(text: &str) -> Option<&'static str> {
     text.split("CUDA_VISIBLE_DEVICES")
         .skip(1)
@@ -138,7 +138,7 @@ pub(super) fn is_settled(text: &str) -> bool {
     values.any(|value| !value.starts_with("MIG-") && scenario_of_mask(&value).is_some())
 }
 
-/// The scenarios that one line settles, best first.
+/// Returns the scenarios that answer a line, best first.
 fn scenarios_of_line(line: &str) -> Vec<&'static str> {
     let whole = quotes_joined(line);
     let words: Vec<&str> = whole.split_whitespace().collect();
@@ -179,7 +179,7 @@ fn scenarios_of_line(line: &str) -> Vec<&'static str> {
     found
 }
 
-/// The scenarios about the variables that a command sets.
+/// Returns the scenarios about the variables that a command sets.
 fn scenarios_of_variables(line: &str, is_container: bool) -> Vec<&'static str> {
     let mut found = Vec::new();
     if let Some(value) = assigned_value(line, "CUDA_VISIBLE_DEVICES") {
@@ -269,7 +269,7 @@ fn is_assignment(word: &str) -> bool {
     })
 }
 
-/// The value that a line of a shell gives a variable, without its quotes.
+/// Returns the value that a shell line assigns to a variable, without its quotes.
 fn assigned_value(line: &str, variable: &str) -> Option<String> {
     let (_, rest) = line
         .split_once(&format!("{variable}="))

@@ -1,17 +1,17 @@
-//! Error codes in a text: a C name, or a number that is bound as one.
+//! Error codes in a text: a C name, or a number that is bound as a code.
 //!
 //! A number near the word `error` is usually something else: a version, a count, an ordinal, a line. It is a code only
-//! directly after a word that says so, in brackets behind one, or after a CUDA call: `error 700`, `(700)`,
-//! `cuInit = 3`, `returned 304`.
+//! directly after a word for errors, in brackets after such a word, or after a CUDA call: `error 700`, `(700)`, `cuInit
+//! = 3`, `returned 304`.
 
 use cuda_pitfalls_calls::{CallLibrary, status};
 
 use super::advice::known_errors;
 use super::term::Term;
 
-/// A text of so few parts is about nothing else: `cuda error 700`.
+/// Maximum number of parts of a text that is only about its code: `cuda error 700`.
 const SHORTEST: usize = 3;
-/// A smaller number before the word error is an amount: `2 errors`.
+/// Minimum code before the word `error`. A smaller number is an amount: `2 errors`.
 const LEAST_BEFORE_ERROR: u32 = 100;
 /// Number of words before a number that are checked for another owner of it.
 const REACH: usize = 3;
@@ -23,7 +23,7 @@ const MOST_MARKS: usize = 4;
 /// Maximum length of a file name suffix in characters. The number after a file name is a line number, and not a code.
 const LONGEST_SUFFIX: usize = 4;
 
-/// NVML's own numbers, which mean something else than CUDA's, as the messages that they stand for.
+/// NVML's own codes, which differ from CUDA's, with their messages.
 const NVML: [(u32, &str); 5] = [
     (4, "message/nvml-insufficient-permissions"),
     (9, "message/nvml-driver-not-loaded"),
@@ -35,7 +35,7 @@ const NVML: [(u32, &str); 5] = [
 /// A part of a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum LinePart {
-    /// In lower case.
+    /// A word in lower case.
     Word(String),
     Number(u32),
     /// A version, an amount with its unit, an address: a number that is never a code.
@@ -58,7 +58,7 @@ pub(super) fn find_error_codes(text: &str) -> Vec<String> {
     found
 }
 
-/// The number of an error's id.
+/// Returns the number of an error's id.
 pub(super) fn number(id: &str) -> Option<u32> {
     id.strip_prefix("error/")?.parse().ok()
 }
@@ -85,7 +85,8 @@ pub(super) fn codes_in_line(line: &str, is_about_cuda: bool) -> Vec<String> {
     found
 }
 
-/// The errors that a line has by their C names. A name behind `==` or `than` was compared with, and not said.
+/// Returns the errors on a line by their C names. A name after `==` or `than` was only compared with, so it does not
+/// count.
 fn names(line: &str) -> impl Iterator<Item = String> {
     let mut is_compared = false;
     let words =
@@ -106,7 +107,7 @@ fn names(line: &str) -> impl Iterator<Item = String> {
         .map(|code| format!("error/{code}"))
 }
 
-/// The code of a C name, in either case; none for success.
+/// Returns the code of a C name, in either case; `None` for success.
 fn by_name(name: &str) -> Option<u32> {
     if !name
         .get(..4)
@@ -125,7 +126,7 @@ fn by_name(name: &str) -> Option<u32> {
     (*code != 0).then_some(*code)
 }
 
-/// The term of an error that is written as a C name.
+/// Returns the term of an error that is written as a C name.
 pub(super) fn term_of_name(name: &str) -> Option<Term> {
     by_name(name).map(Term::error)
 }
@@ -142,7 +143,7 @@ fn ids_for_number(number: u32, before: &[LinePart]) -> Vec<String> {
         .collect()
 }
 
-/// The errors with this number: two, if libcudart has used it for two.
+/// Returns the errors with this number: two, if libcudart has used it for two errors.
 pub(super) fn by_number(number: u32) -> Vec<u32> {
     if number == 0 {
         return Vec::new();
@@ -413,7 +414,7 @@ fn words_of(parts: &[LinePart]) -> impl DoubleEndedIterator<Item = &str> {
     })
 }
 
-/// A line taken apart. Whitespace only parts words and numbers.
+/// Splits a line into parts. Whitespace only separates words and numbers.
 fn parts(line: &str) -> Vec<LinePart> {
     let mut found = Vec::new();
     let mut part = String::new();

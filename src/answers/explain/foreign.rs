@@ -25,11 +25,11 @@ struct Platform {
     keeps_cuda_names: bool,
 }
 
-/// Empty if the file is not valid; the tests exclude that.
+/// The platforms file. It is empty if it cannot be parsed; the tests rule that out.
 static FILE: LazyLock<PlatformFile> =
     LazyLock::new(|| toml::from_str(cuda_pitfalls_scenarios::PLATFORMS).unwrap_or_default());
 
-/// The platform that a text is about, if it is not CUDA.
+/// Returns the platform that a text is about, if it is not CUDA.
 pub(super) fn foreign_platform(text: &str) -> Option<&'static str> {
     let lower = FILE
         .not_meant

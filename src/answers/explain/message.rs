@@ -17,7 +17,7 @@ use super::xid::all_xids;
 /// Maximum number of words of a short message. Other programs print such messages too, so the line must also name CUDA.
 const SHORT: usize = 2;
 
-/// Longer ones that other programs say too.
+/// Longer messages that other programs print too.
 const COMMON: [&str; 5] = [
     "operation not permitted",
     "out of memory",
@@ -26,7 +26,7 @@ const COMMON: [&str; 5] = [
     "[WinError 1455]",
 ];
 
-/// Words that name what needs CUDA where the line does not name CUDA.
+/// Words for things that need CUDA, for lines that do not name CUDA.
 const OF_CUDA: [&str; 4] = ["torch", "cudnn", "geforce", "quadro"];
 
 /// Maximum number of characters that a `*` matches.
@@ -46,7 +46,7 @@ struct Message {
 struct Found<'a> {
     start: usize,
     end: usize,
-    /// Without what its `*` stand for: of two in one place the one that says more was meant.
+    /// Length without the text that its `*` match: if two messages match at one place, the longer one counts.
     length: usize,
     message: &'a Message,
 }
@@ -119,7 +119,7 @@ static MESSAGES: LazyLock<(Option<AhoCorasick>, Vec<Message>)> = LazyLock::new(|
     )
 });
 
-/// The errors, advice and scenarios whose messages a text has, by their ids: the longest message first.
+/// Returns the errors, advice and scenarios whose messages a text contains, by their ids: the longest message first.
 pub(super) fn find_messages(text: &str) -> Vec<String> {
     let mut found: Vec<(usize, String)> = Vec::new();
     for line in text.lines() {
@@ -182,7 +182,7 @@ fn is_ambiguous(id: &str, told: &[String]) -> bool {
         .any(|code| told.contains(&format!("error/{code}")))
 }
 
-/// The terms of the errors that a text says.
+/// Returns the terms of the errors in a text.
 pub(super) fn error_terms(text: &str) -> Vec<Term> {
     said(text)
         .iter()
@@ -191,7 +191,7 @@ pub(super) fn error_terms(text: &str) -> Vec<Term> {
         .collect()
 }
 
-/// The messages of a line with their lengths, without those inside a longer one.
+/// Returns the messages on a line with their lengths, without those inside a longer one.
 fn messages_in_line(line: &str, is_about_cuda: bool) -> Vec<(usize, String)> {
     let (Some(automaton), messages) = &*MESSAGES else {
         return Vec::new();
@@ -266,8 +266,8 @@ fn end_behind_a_gap(line: &str, from: usize, part: &str) -> Option<usize> {
     })
 }
 
-/// A text with the names of libraries without their versions, and the kernel's Xid without the GPU: `libcublas.so` for
-/// `libcublas.so.12`, `Xid 79` for `Xid (PCI:0000:8a:00): 79`.
+/// Returns a text with the names of libraries without their versions, and the kernel's Xid without the GPU:
+/// `libcublas.so` for `libcublas.so.12`, `Xid 79` for `Xid (PCI:0000:8a:00): 79`.
 fn without_versions(text: &str) -> String {
     let xid = text
         .split_once("Xid (")

@@ -8,17 +8,17 @@ use crate::known::{Known, KnownEntry, KnownKind};
 use crate::survey::python::{PythonLine, built_in};
 use cuda_pitfalls_core::scenario::environment::meant_by;
 
-/// The most entries that fit above an answer.
+/// Maximum number of entries above an answer.
 const MOST_BESIDE: usize = 2;
 
-/// The measured lines, those without a variable first. Empty if the list is not valid, which a test excludes.
+/// The measured lines, those without a variable first. Empty if the list is not valid; a test rules that out.
 static LINES: LazyLock<Vec<PythonLine>> = LazyLock::new(|| {
     let mut lines = built_in().map(|list| list.lines).unwrap_or_default();
     lines.sort_by_key(|line| line.env.len());
     lines
 });
 
-/// The code that was measured of a line, by the id of its entry.
+/// Returns the measured code of a line, by the id of its entry.
 pub fn measured_code(id: &str) -> Option<&'static str> {
     let name = id.strip_prefix("line/")?;
     LINES
@@ -27,8 +27,8 @@ pub fn measured_code(id: &str) -> Option<&'static str> {
         .map(|line| line.ask.as_str())
 }
 
-/// The entries that a text as a whole is the name of, the one that is meant first. A name in its own capitals is meant
-/// rather than one in others, and code is the line that was measured only if it is that line.
+/// Returns the entries whose name is the complete text, the best match first. Names with the same capitals take
+/// precedence, and code matches a measured line only if both are equal.
 pub(super) fn find_named<'k>(text: &str, known: &'k Known) -> Vec<&'k KnownEntry> {
     let statement = statement_in(text);
     if let Some(entry) =
@@ -54,8 +54,8 @@ pub(super) fn find_named<'k>(text: &str, known: &'k Known) -> Vec<&'k KnownEntry
     found
 }
 
-/// The entries about the function that a text calls with other arguments, or with something called on the result. What
-/// was measured of them need not hold for the text.
+/// Returns the entries about the function that a text calls with other arguments, or whose result it uses. Their
+/// measurements do not necessarily apply to the text.
 pub(super) fn find_function<'k>(text: &str, known: &'k Known) -> Vec<&'k KnownEntry> {
     let statement = statement_in(text);
     let Some(function) = called_function(statement) else {
@@ -107,7 +107,7 @@ fn imported_name(part: &str) -> String {
         .to_owned()
 }
 
-/// The statement of a text that is one import, and the modules that it names, each before the one that it is a part of.
+/// Returns the statement in a text that is a single import, and the modules that it names, each before its package.
 pub(super) fn find_import(text: &str) -> Option<(&str, Vec<String>)> {
     let statement = statement_in(text);
     let named: Vec<String> = match statement
@@ -157,7 +157,7 @@ fn statement_in(text: &str) -> &str {
         .trim_matches(|letter| "`'\"?;".contains(letter))
 }
 
-/// The measured line whose code this is, alone, behind its variables, or behind the lines that run before it.
+/// Returns the measured line with this code: alone, after its variables, or after the lines that run before it.
 fn line_with_code(statement: &str) -> Option<&'static PythonLine> {
     CODES.get(&strip_blanks(statement)).copied()
 }
@@ -188,7 +188,8 @@ fn strip_blanks(code: &str) -> String {
         .collect()
 }
 
-/// The function that a statement calls first, if the statement is that call and what is called on its result.
+/// Returns the function that a statement calls first, if the statement consists of that call and of calls on its
+/// result.
 fn called_function(statement: &str) -> Option<&str> {
     let (assigned, call) = statement.split_once(" = ").unwrap_or(("", statement));
     let call = if assigned.contains('(') {

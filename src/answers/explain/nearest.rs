@@ -22,11 +22,11 @@ const PAIR: f64 = 0.7;
 const OWN_SHARE: f64 = 0.42;
 /// Similarity so low that nothing follows from it. It pulls the share of such a query toward 0.
 const HARDLY_LIKE: f64 = 0.023;
-/// Two words stand for a pair behind this mark.
+/// Prefix of a pair of words.
 const PAIR_MARK: char = '|';
-/// Shorter words have too many neighbours for a guess.
+/// Minimum length of a word that may be misspelled. Shorter words have too many similar ones.
 const SHORTEST_NEAR: usize = 6;
-/// From this length on, two letters may be wrong instead of one.
+/// Minimum length of a word that may have two wrong letters instead of one.
 const FAR_FROM: usize = 9;
 
 /// The built-in texts. Texts that cannot be parsed are left out; a test rules that out.
@@ -43,7 +43,7 @@ static RANKING: LazyLock<Ranking<'static>> = LazyLock::new(|| {
 /// The number of characters of the sentence about an error or a symptom that are indexed.
 const MOST_OF_A_SENTENCE: usize = 200;
 
-/// The names of errors, messages and symptoms, with what they mean.
+/// Returns the names of errors, messages and symptoms, with their meanings.
 pub fn entry_texts(known: &Known) -> Vec<LabelledText> {
     let kinds = [KnownKind::Error, KnownKind::Message, KnownKind::Symptom];
     let mut texts = Vec::new();
@@ -68,7 +68,7 @@ pub struct QuestionTexts {
 }
 
 impl QuestionTexts {
-    /// The terms of a scenario.
+    /// Returns the terms of a scenario.
     pub fn new(scenario: &KnownScenario) -> QuestionTexts {
         let texts = [&scenario.question].into_iter().chain(&scenario.messages);
         QuestionTexts {
@@ -102,12 +102,12 @@ impl LabelledText {
 /// stored as strings and parsed on demand, because most of them are never needed.
 #[derive(Default, Deserialize)]
 pub struct StoredTexts<'t> {
-    /// The index of the first text that is of no thread, behind those that are.
+    /// Index of the first text that does not come from a thread. Texts of threads come first.
     own: usize,
     /// The ids of the answers of each text, the best first, with a space between them.
     #[serde(borrow)]
     texts: Vec<&'t str>,
-    /// Each term in the order of letters, with the indices of the texts that have it.
+    /// Terms in alphabetical order, each with the indices of the texts that contain it.
     #[serde(borrow)]
     terms: Vec<(&'t str, &'t str)>,
 }
@@ -116,7 +116,7 @@ impl<'t> StoredTexts<'t> {
     /// Reads the file.
     ///
     /// # Errors
-    /// It is not valid.
+    /// Returns an error if it is not valid.
     pub fn parse(text: &'t str) -> Result<StoredTexts<'t>, serde_json::Error> {
         serde_json::from_str(text)
     }
@@ -142,7 +142,7 @@ pub(super) struct NearestTexts<'t> {
     pub(super) share: f64,
 }
 
-/// The terms of a query as they are in the file: a name behind `=`, a pair behind `|`.
+/// Returns the terms of a query in the format of the file: `=` before a name, `|` before a pair.
 fn query_keys(query: &Query) -> BTreeSet<String> {
     let pairs = query
         .pairs
@@ -186,7 +186,7 @@ fn parse_indices(list: &str) -> impl Iterator<Item = usize> + '_ {
     list.split(' ').filter_map(|index| index.parse().ok())
 }
 
-/// The text of `scenarios/texts.json`, with one line for each text and each term.
+/// Returns the text of `scenarios/texts.json`, with one line for each text and each term.
 pub fn make_stored_texts<'t>(texts: impl IntoIterator<Item = &'t LabelledText>) -> String {
     let mut texts: Vec<&LabelledText> = texts.into_iter().collect();
     texts.sort_by_key(|text| text.is_own);
@@ -220,7 +220,7 @@ impl Ranking<'static> {
 }
 
 impl<'t> Ranking<'t> {
-    /// The stored texts, and behind them those of questions.
+    /// Returns a ranking of the stored texts, followed by those of questions.
     pub fn new(stored: StoredTexts<'t>, all: Vec<QuestionTexts>) -> Ranking<'t> {
         let mut questions = Vec::new();
         let mut question_terms: BTreeMap<String, Vec<usize>> = BTreeMap::new();
@@ -276,7 +276,7 @@ impl<'t> Ranking<'t> {
             .collect()
     }
 
-    /// The ids of the answers of a text, the best first.
+    /// Returns the ids of the answers of a text, the best first.
     fn answers(&self, text: usize) -> Vec<&str> {
         if let Some(answers) = self.stored.texts.get(text) {
             return answers.split_whitespace().collect();

@@ -13,7 +13,7 @@ use cuda_pitfalls_core::scenario::framework::{Framework, frameworks};
 
 /// Maximum number of lines of a log that are read. Lines about an error are read first.
 const MOST_LINES: usize = 400;
-/// A line longer than this is cut.
+/// Maximum length of a line in characters; longer lines are truncated.
 const MOST_LETTERS: usize = 2000;
 
 /// A query.
@@ -21,17 +21,17 @@ const MOST_LETTERS: usize = 2000;
 pub struct Query {
     /// The words to look up, in their original order and readable.
     pub words: String,
-    /// The text as it was typed or pasted, where it is short: it may be the name of something, or code that was measured.
+    /// The original text if it is short: it may be the name of something, or measured code.
     pub(super) line: String,
     /// `true` if the words come from pasted text: unknown words in it are not evidence against an answer.
     pub is_pasted: bool,
-    /// The frameworks that are named, as scenarios tag them.
+    /// Frameworks in the text, by the tags of scenarios.
     pub frameworks: Vec<&'static str>,
     /// `true` if the text is about Python.
     pub is_python: bool,
     /// `true` if the text names a CUDA or C function, and no framework.
     pub is_c: bool,
-    /// The accelerator that the text is about, where that is not NVIDIA's.
+    /// The accelerator that the text is about, if it is not an NVIDIA GPU.
     pub platform: Option<&'static str>,
     /// Terms of the prose.
     pub(super) terms: BTreeSet<Term>,
@@ -47,7 +47,7 @@ pub struct Query {
 }
 
 impl Query {
-    /// Words as a person types them. More than one line is taken for something pasted.
+    /// Parses typed words. Text with more than one line is treated as pasted.
     pub fn parse(text: &str) -> Query {
         if text.trim().contains('\n') {
             return Query::parse_pasted(text);
@@ -214,7 +214,7 @@ fn is_code(line: &str) -> bool {
     line.starts_with("    ") && (line.contains('(') || line.contains('='))
 }
 
-/// The package of a line of a traceback: `torch` of `…/site-packages/torch/cuda/__init__.py`.
+/// Returns the package of a traceback line: `torch` for `…/site-packages/torch/cuda/__init__.py`.
 fn package_of(line: &str) -> Option<String> {
     let after = ["site-packages/", "dist-packages/"]
         .iter()
@@ -224,7 +224,7 @@ fn package_of(line: &str) -> Option<String> {
     Some(package.to_owned())
 }
 
-/// A line without paths, addresses, times, links and process numbers.
+/// Returns a line without paths, addresses, times, links and process numbers.
 fn without_places(line: &str) -> String {
     let mut kept: Vec<&str> = line.split_whitespace().collect();
     kept.retain(|word| {

@@ -1,11 +1,11 @@
-//! A term, and how a text is taken apart into what terms are made of.
+//! A term, and the splitting of a text into pieces.
 
 use std::collections::BTreeSet;
 
 /// A searchable part of a text.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Term {
-    /// In lower case.
+    /// The text in lower case.
     pub(super) text: String,
     /// `true` if it is the exact name of a call, a variable, a status or a Python function, or an error.
     pub(super) is_name: bool,
@@ -26,14 +26,14 @@ impl Term {
         }
     }
 
-    /// The term of an error, however it was written.
+    /// Returns the term of an error, independent of its spelling.
     pub(super) fn error(code: u32) -> Term {
         Term::name(&format!("error {code}"))
     }
 }
 
-/// A text taken apart at everything that no name contains. A dot stays between two parts of a name, and a dash between
-/// two parts of a word.
+/// Splits a text at every character that does not occur in names. A dot between two parts of a name is kept, and so is
+/// a dash between two parts of a word.
 pub(super) fn split_pieces(text: &str) -> Vec<String> {
     let mut pieces: Vec<String> = Vec::new();
     let mut piece = String::new();

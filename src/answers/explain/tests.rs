@@ -37,7 +37,7 @@ fn the_examples_of_the_documentation_find_their_answers() {
     }
 }
 
-/// A name is everything that the store calls something, and what people write instead of it.
+/// Tests every name in the store, and every usual spelling of it.
 #[test]
 fn every_name_in_its_usual_spellings_answers_with_its_own_entry_first() {
     let known = Known::embedded();
@@ -218,7 +218,7 @@ fn an_import_is_answered_as_measured_or_as_unmeasured() {
     );
 }
 
-/// Every name of an entry, as it is and as people write it.
+/// Returns every name of an entry, unchanged and in its usual spellings.
 fn spellings_of(entry: &KnownEntry) -> impl Iterator<Item = (&KnownEntry, &String, String)> {
     let spelt = |name: &String| {
         [name.clone()]

@@ -35,13 +35,13 @@ static LISTS: LazyLock<Synonyms> = LazyLock::new(|| toml::from_str(SYNONYMS).unw
 
 static MEANINGS: LazyLock<Meanings> = LazyLock::new(|| parse_meanings(&LISTS.synonyms));
 
-/// Phrases by the stems of their words, each with its meaning, below the first of these stems.
+/// Phrases by the stems of their words, each with its meaning, grouped by the first stem.
 type Meanings = BTreeMap<String, Vec<(Vec<String>, String)>>;
 
 /// First character of Cyrillic and the scripts after it: such characters are neither Latin nor Greek.
 const FIRST_OF_OTHER_SCRIPTS: u32 = 0x400;
 
-/// A longer list of numbers is a table, not a mask.
+/// Maximum number of entries of a mask. A longer list of numbers is a table.
 const LONGEST_LIST: usize = 12;
 
 /// Returns the terms of lines of code, without looking for errors in them.
@@ -49,7 +49,7 @@ pub(super) fn terms_of_code(text: &str) -> Vec<Term> {
     terms_with(text, Vec::new())
 }
 
-/// The terms of a text, in its order. Names come before the words that they are made of.
+/// Returns the terms of a text, in order. Names come before the words that they consist of.
 fn terms_with(text: &str, errors: Vec<Term>) -> Vec<Term> {
     let text = &in_english(text);
     let mut terms: Vec<Term> = Vec::new();
@@ -101,12 +101,12 @@ fn terms_with(text: &str, errors: Vec<Term>) -> Vec<Term> {
     terms
 }
 
-/// The terms of what people say or paste.
+/// Returns the terms of typed or pasted text.
 pub(super) fn terms_of_people(text: &str) -> Vec<Term> {
     terms_with(text, message::error_terms(text))
 }
 
-/// Lists of numbers without a space, as a mask has them: `0,0`.
+/// Returns the lists of numbers without spaces, as in a mask: `0,0`.
 fn number_lists(text: &str) -> Vec<Term> {
     let parts = text.split(|letter: char| !(letter.is_ascii_digit() || letter == ','));
     let lists = parts.filter(|part| part.len() <= LONGEST_LIST && part.contains(','));
@@ -119,8 +119,8 @@ fn number_lists(text: &str) -> Vec<Term> {
         .collect()
 }
 
-/// A text whose words of the field that are written in another script are in English. Such scripts set no spaces between
-/// words, or have many endings, so what is not known of them is left out.
+/// Translates the known technical words in other scripts to English. Such scripts have no spaces between words, or many
+/// endings, so unknown words are left out.
 fn in_english(text: &str) -> String {
     let is_foreign =
         |letter: char| letter.is_alphabetic() && letter as u32 >= FIRST_OF_OTHER_SCRIPTS;
@@ -168,7 +168,8 @@ fn meaning_terms(stems: &[String]) -> Vec<Term> {
     found
 }
 
-/// The exact names that a piece is or contains: of `torch.cuda.is_available` the whole, and `is_available`.
+/// Returns the exact names that a piece is or contains: for `torch.cuda.is_available` the complete name, and
+/// `is_available`.
 fn names(piece: &str) -> Vec<Term> {
     let mut found = Vec::new();
     if piece.contains('.') {
@@ -189,7 +190,7 @@ fn names(piece: &str) -> Vec<Term> {
     found
 }
 
-/// The words that a piece is made of: `cudaSetDevice` is `cuda`, `Set` and `Device`.
+/// Returns the words that a piece consists of: `cudaSetDevice` is `cuda`, `Set` and `Device`.
 fn parts(piece: &str) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
     for part in piece
@@ -222,7 +223,7 @@ fn parts(piece: &str) -> Vec<String> {
     found
 }
 
-/// A word without its ending, in British spelling.
+/// Returns a word without its ending, in British spelling.
 fn stem_word(word: &str) -> String {
     let mut stem = word.replace("iz", "is");
     for (ending, instead) in [
@@ -262,7 +263,7 @@ fn stem_word(word: &str) -> String {
     stem
 }
 
-/// The lists of words with one meaning, and what words of other scripts mean.
+/// Lists of synonyms, and the meanings of words in other scripts.
 #[derive(Default, Deserialize)]
 struct Synonyms {
     synonyms: Vec<Vec<String>>,

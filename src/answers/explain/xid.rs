@@ -6,7 +6,7 @@ use serde::Deserialize;
 
 use super::advice::{Advice, ErrorCause, ReadFor, advice_of_file};
 
-/// A number of the kernel's log.
+/// An Xid: a number in the kernel's log.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Xid {
@@ -17,7 +17,7 @@ pub struct Xid {
     /// Meaning of the Xid; empty if the driver does not print it.
     pub means: String,
     first: FirstStep,
-    /// The message that has causes.
+    /// Message that lists the causes.
     #[serde(default)]
     pub(super) advice: Option<String>,
 }
@@ -79,7 +79,7 @@ struct XidFile {
     xid: Vec<Xid>,
 }
 
-/// Empty if the file is not valid; a test excludes that.
+/// The Xids file. It is empty if it cannot be parsed; a test rules that out.
 static XIDS: LazyLock<Vec<(Xid, Advice)>> = LazyLock::new(|| {
     let file: Option<XidFile> = toml::from_str(cuda_pitfalls_scenarios::XIDS).ok();
     file.map(|file| {
@@ -91,13 +91,13 @@ static XIDS: LazyLock<Vec<(Xid, Advice)>> = LazyLock::new(|| {
     .unwrap_or_default()
 });
 
-/// All Xids, each with what is known of it.
+/// Returns all Xids, each with its advice.
 pub fn all_xids() -> &'static [(Xid, Advice)] {
     &XIDS
 }
 
 impl Xid {
-    /// Its id in the store.
+    /// Returns its id in the store.
     pub fn id(&self) -> String {
         format!("xid/{}", self.code)
     }

@@ -31,7 +31,7 @@ const BUILT_IN: [&str; 9] = [
     "unsigned long long",
     "unsigned char",
 ];
-/// Headers, each with what is declared there and may be used.
+/// Headers, each with a name that it declares and that may be used.
 const INCLUDES: [(&str, &str); 11] = [
     ("dlfcn", "dlopen("),
     ("errno", "errno"),
@@ -301,7 +301,7 @@ fn main_function(program: &Reproducer<'_>) -> String {
     out
 }
 
-/// The environment of a case, as `env` of a shell takes it.
+/// Returns the environment of a case, as arguments of `env`.
 fn environment(sequence: &Sequence<'_>) -> String {
     let mut all = Vec::new();
     for (name, value) in sequence.environment() {

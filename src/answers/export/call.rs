@@ -166,7 +166,7 @@ impl CaseText<'_> {
     }
 }
 
-/// The question about the status of a step, with the names of the status.
+/// Returns the check of the status of a step, with the names of the status.
 pub(super) fn status_asked<'a>(
     questions: Questions<'a>,
 ) -> Option<(&'a EffectQuestion<'a>, &'a [String])> {

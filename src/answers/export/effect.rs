@@ -12,7 +12,7 @@ use cuda_pitfalls_core::scenario::{Check, GpuList, Matcher, Operand};
 /// The status of a Python line that raises no exception.
 pub(super) const RAISES_NOTHING: &str = "OK";
 
-/// A question about a case: whether the effect shows is that all of these hold.
+/// A check of a case. The effect occurred if all checks pass.
 #[derive(Debug, PartialEq)]
 pub(super) enum EffectQuestion<'s> {
     Status {
@@ -55,16 +55,16 @@ pub(super) enum EffectQuestion<'s> {
 
 pub(super) type Questions<'a> = &'a [&'a EffectQuestion<'a>];
 
-/// GPUs by NVML's numbers.
+/// GPUs by their NVML indices.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum GpuSet {
     All,
     These(Vec<u32>),
-    /// Every GPU but these.
+    /// Every GPU except these.
     Others(Vec<u32>),
 }
 
-/// From when on growth is counted.
+/// Start of the period that growth is counted in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Since {
     Start,
@@ -79,11 +79,11 @@ pub(super) enum GrowthBound {
     Noise,
     BelowNoise,
     AboveNoise,
-    /// The smallest growth that counts as a context; less is `cuInit` alone.
+    /// Minimum growth that counts as a context; less is only `cuInit`.
     Context,
-    /// Less than that.
+    /// Any growth below that.
     BelowContext,
-    /// The least that a context and an allocation take, by what a context costs on this machine.
+    /// Minimum growth for a context and an allocation, based on the cost of a context on this machine.
     Allocation,
 }
 
@@ -257,7 +257,7 @@ impl GpuSet {
     }
 }
 
-/// The GPU that a text names by its UUID: `${gpu0}`.
+/// Returns the GPU whose UUID a text stands for: `${gpu0}`.
 pub(super) fn gpu_named(text: &str) -> Option<u32> {
     text.strip_prefix("${gpu")?.strip_suffix('}')?.parse().ok()
 }
@@ -271,10 +271,10 @@ pub(super) fn status(name: &str) -> Option<(CallLibrary, u32)> {
     })
 }
 
-/// The questions of an effect, in the order of the file.
+/// Returns the checks of an effect, in the order of the file.
 ///
 /// # Errors
-/// What no reproducer can ask.
+/// Returns an error if a reproducer cannot make one of the checks.
 pub(super) fn questions(effect: &[Check]) -> Result<Vec<EffectQuestion<'_>>, ExportError> {
     let mut all = Vec::new();
     for check in effect {
@@ -487,7 +487,7 @@ fn gpu_set<T>(gpu: &str, amounts: &BTreeMap<String, T>) -> GpuSet {
     }
 }
 
-/// `gpu3` is 3; `others` and `none` have no number.
+/// Returns the index of a GPU: 3 for `gpu3`. `others` and `none` do not have an index.
 fn index(gpu: &str) -> Option<u32> {
     gpu.strip_prefix("gpu")?.parse().ok()
 }

@@ -1,4 +1,4 @@
-//! The comment at the top of a reproducer: what it asks, what is expected, and how it is run.
+//! The comment at the top of a reproducer: the question, the expected result, and how to run it.
 
 use super::effect::EffectQuestion;
 use super::program::{Reproducer, Sequence};

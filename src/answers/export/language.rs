@@ -11,11 +11,11 @@ use cuda_pitfalls_core::text::escape::visible;
 pub enum Language {
     /// C against libcuda, libcudart and NVML: the steps are calls.
     C,
-    /// Python: the steps are Python lines, which are written as they are.
+    /// Python: the steps are Python lines, which are copied unchanged.
     Python,
 }
 
-/// C types of handles that are integers of 64 bits.
+/// C types of 64-bit integer handles.
 pub(super) const WIDE: [&str; 9] = [
     "CUdeviceptr",
     "CUmemGenericAllocationHandle",
@@ -68,7 +68,7 @@ impl Language {
         }
     }
 
-    /// The form of this language with these values in the place of `$0`, `$1` and `$2`.
+    /// Returns the form for this language, with these values in place of `$0`, `$1` and `$2`.
     pub(super) fn form(self, forms: [&str; 2], values: &[&str]) -> String {
         let mut parts = self.pick(forms).split('$');
         let mut out = parts.next().unwrap_or_default().to_string();
@@ -94,7 +94,7 @@ impl Language {
         }
     }
 
-    /// A string. Text of JSON is one of Python too.
+    /// Returns a string literal. JSON strings are also valid in Python.
     pub(super) fn string_literal(self, text: &str) -> String {
         match self {
             Language::C => c_literal(text),
@@ -106,7 +106,7 @@ impl Language {
         self.form(["/* $0 */", "# $0"], &[&self.escape_comment(text)])
     }
 
-    /// A text that cannot leave its comment.
+    /// Returns a text that cannot end its comment early.
     pub(super) fn escape_comment(self, text: &str) -> String {
         match self {
             Language::C => visible(text).replace("*/", "* /").replace("/*", "/ *"),
@@ -114,7 +114,7 @@ impl Language {
         }
     }
 
-    /// A number of bytes in the largest unit that divides it.
+    /// Returns a number of bytes in the largest unit that divides it.
     pub(super) fn size(self, bytes: i64) -> String {
         if bytes < 0 {
             return format!("-({})", self.size(-bytes));

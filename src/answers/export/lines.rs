@@ -5,12 +5,12 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Within {
     Code,
-    /// A string that this character ends; three of them if it goes over lines.
+    /// A string that ends with this character; the flag is `true` for triple quotes.
     Text(char, bool),
     Comment,
 }
 
-/// Calls `seen` for each character with its place, what it is part of, and how many brackets are open.
+/// Calls `seen` for each character with its position, the syntax that it is part of, and the number of open brackets.
 fn scan_code(text: &str, mut seen: impl FnMut(usize, char, Within, usize)) {
     let mut within = Within::Code;
     let mut depth = 0usize;
@@ -44,7 +44,7 @@ fn scan_code(text: &str, mut seen: impl FnMut(usize, char, Within, usize)) {
     }
 }
 
-/// The text with this in front of each line that is not inside a string.
+/// Returns the text with `pad` before each line that is not inside a string.
 pub(super) fn indent_lines(text: &str, pad: &str) -> String {
     let mut out = String::from(pad);
     let text = text.trim_end_matches('\n');

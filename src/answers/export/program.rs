@@ -13,12 +13,12 @@ use cuda_pitfalls_core::catalogue;
 use cuda_pitfalls_core::python::{LINE, LINE_VALUE};
 use cuda_pitfalls_core::scenario::{Case, Gpus, Instance, Operand, Scalar, Scenario, Step};
 
-/// Cases that a reproducer has: the two that a verdict compares.
+/// Cases of a reproducer: the two that a verdict compares.
 const COMPARED: [&str; 2] = ["trap", "control"];
 /// File name part of this program's library in `CUDA_INJECTION64_PATH`.
 const OUR_LIBRARY: &str = "cuda_pitfalls";
 
-/// A scenario's instance, ready to be written down.
+/// A scenario's instance, prepared for writing.
 #[derive(Debug)]
 pub struct Reproducer<'s> {
     pub(super) scenario: &'s Scenario,
@@ -37,7 +37,7 @@ pub(super) struct Sequence<'s> {
     pub(super) case: &'s Case,
     pub(super) env: Vec<(&'s str, Vec<TextPiece>)>,
     pub(super) steps: Vec<ExportStep<'s>>,
-    /// Handles that steps bind, each with the C type that the first of them writes.
+    /// Handles that steps bind, each with the C type of its first output.
     pub(super) variables: Vec<HandleVariable>,
 }
 
@@ -67,15 +67,15 @@ pub(super) enum Doing<'s> {
         /// `true` if an exception is expected, so that the case continues after it.
         may_raise: bool,
     },
-    /// Nothing, for this reason.
+    /// No action, for this reason.
     Nothing(&'static str),
     Getpid,
     Sleep {
         milliseconds: i64,
     },
-    /// Starts a thread that makes these steps, and waits for its end.
+    /// Starts a thread that runs these steps, and waits for its end.
     Thread(Vec<ExportStep<'s>>),
-    /// Forks a child that makes these steps, and waits for its end, which is a step with this label.
+    /// Forks a child that runs these steps, and waits for its end, which is a step with this label.
     Fork(Vec<ExportStep<'s>>, &'s str),
     Memset {
         variable: String,
@@ -90,7 +90,7 @@ pub(super) enum Doing<'s> {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum TextPiece {
     Said(String),
-    /// The UUID of a GPU, which is known at run time.
+    /// UUID of a GPU, known only at run time.
     Uuid(u32),
 }
 
@@ -129,10 +129,10 @@ pub(super) enum Argument {
 }
 
 impl<'s> Reproducer<'s> {
-    /// The trap and the control of an instance, for a file of this name without its suffix.
+    /// Prepares the trap and the control of an instance, for a file with this name without its suffix.
     ///
     /// # Errors
-    /// Why a standalone program cannot show the effect.
+    /// Returns an error if a self-contained program cannot show the effect, with the reason.
     pub fn new(
         scenario: &'s Scenario,
         instance: &'s Instance,
@@ -187,7 +187,7 @@ impl<'s> Reproducer<'s> {
         }
     }
 
-    /// Every step of every case, those of threads and children too.
+    /// Returns every step of every case, including those of threads and children.
     pub(super) fn all_steps(&self) -> Vec<&ExportStep<'s>> {
         let mut all = Vec::new();
         for sequence in &self.cases {
@@ -196,7 +196,7 @@ impl<'s> Reproducer<'s> {
         all
     }
 
-    /// The functions that it calls, without repeats.
+    /// Returns the functions that it calls, without repeats.
     pub(super) fn calls(&self) -> Vec<&'static Call> {
         let mut all: Vec<&'static Call> = self
             .all_steps()
@@ -216,7 +216,7 @@ impl<'s> Reproducer<'s> {
             .flat_map(|(_, arguments)| arguments)
     }
 
-    /// The kernels that it loads, by name, each with its lines.
+    /// Returns the kernels that it loads, by name, each with its lines.
     pub(super) fn kernels_by_name(&self) -> BTreeMap<&str, impl Iterator<Item = String>> {
         let names = self.arguments().filter_map(|argument| {
             if let Argument::Kernel(name) = argument {
@@ -250,7 +250,7 @@ impl<'s> Reproducer<'s> {
         named.collect()
     }
 
-    /// The checks at a step, in order. Checks of memory come last, because reading it takes a moment.
+    /// Returns the checks at a step, in order. Checks of memory come last, because reading it takes a moment.
     pub(super) fn questions_at(&self, label: &str) -> Vec<&EffectQuestion<'s>> {
         self.questions
             .iter()
@@ -440,7 +440,7 @@ impl<'s> Sequence<'s> {
         Ok(all)
     }
 
-    /// The steps of a thread or process that was started, and the label of the step that waits for its end.
+    /// Returns the steps of a started thread or process, and the label of the step that waits for its end.
     fn started(
         &mut self,
         step: &'s Step,
@@ -639,7 +639,7 @@ impl<'s> Sequence<'s> {
     }
 }
 
-/// Actions of the worker that any program can do.
+/// Returns the action of a worker's step, if any program can perform it.
 fn harness_step(step: &Step) -> Result<Doing<'_>, ExportError> {
     Ok(match step.call.as_str() {
         "mark" => Doing::Nothing("no call"),
@@ -709,14 +709,14 @@ impl ExportStep<'_> {
         }
     }
 
-    /// Its label, if that says more than the call does.
+    /// Returns its label, if it contains more information than the call.
     pub(super) fn remark(&self) -> Option<&str> {
         let called = self.call().map_or("", |(call, _)| call.name);
         Some(self.label).filter(|label| label.split('#').next() != Some(called))
     }
 }
 
-/// A C type without C++ qualifiers.
+/// Returns a C type without C++ qualifiers.
 fn plain_type(c_type: &str) -> String {
     let words: Vec<&str> = c_type
         .split(' ')
@@ -725,7 +725,7 @@ fn plain_type(c_type: &str) -> String {
     words.join(" ")
 }
 
-/// The type of a parameter; the number of a device is a plain `int`.
+/// Returns the type of a parameter; a device ordinal is a plain `int`.
 pub(super) fn c_type(param: &Param) -> String {
     match plain_type(param.c_type).as_str() {
         "CUdevice" => "int".to_string(),
@@ -734,7 +734,7 @@ pub(super) fn c_type(param: &Param) -> String {
     }
 }
 
-/// A name as C and Python can use it.
+/// Returns a name that is valid in C and Python.
 pub(super) fn safe_identifier(name: &str, taken: &[&str]) -> String {
     let mut text: String = name
         .chars()
@@ -787,7 +787,7 @@ mod tests {
     use cuda_pitfalls_core::fact::FactSet;
     use cuda_pitfalls_core::scenario::Matcher;
 
-    /// The effect of a scenario that can be written, with one more fact.
+    /// Returns the error for the effect of an exportable scenario, with one more fact.
     fn refusal(change: impl Fn(&mut FactSet)) -> Option<String> {
         let scenarios =
             catalogue::select_scenarios(&["context/set-device-is-eager".to_owned()]).unwrap();

@@ -1,4 +1,4 @@
-//! The text of a case as it is written, a line at a time.
+//! The text of a case, written line by line.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -13,11 +13,11 @@ pub(super) struct CaseText<'p> {
     pub(super) sequence: &'p Sequence<'p>,
     pub(super) text: String,
     pub(super) pad: usize,
-    /// Variables of the function that is written, with their C types.
+    /// Variables of the current function, with their C types.
     pub(super) declared: BTreeMap<String, String>,
     /// Variable that contains the memory before the step.
     pub(super) before: String,
-    /// The functions of its threads in C, and what they share with it, with their types.
+    /// Functions of its threads in C, and the variables that they share with it, with their types.
     pub(super) functions: Vec<String>,
     pub(super) shared: BTreeMap<String, String>,
 }
@@ -48,7 +48,8 @@ impl<'p> CaseText<'p> {
         ));
     }
 
-    /// Gives a variable a value. Its name is another one if this one is of another type, or an array.
+    /// Assigns a value to a variable. The variable gets another name if the existing one has another type, or if it is
+    /// an array.
     pub(super) fn declare_variable(
         &mut self,
         c_type: &str,

@@ -8,7 +8,7 @@ use cuda_pitfalls_core::verdict::Kind;
 /// Answer of a machine to one question on one libcudart.
 #[derive(Clone, Debug)]
 pub(super) struct MachineAnswer {
-    /// The scenario that the instance is of; empty for rows.
+    /// Scenario of the instance; empty for rows.
     pub scenario: String,
     /// Text of the question, if the document contains it.
     pub words: String,
@@ -52,12 +52,12 @@ pub(super) struct SharedAnswer {
 pub(super) enum Shown {
     /// The part that is compared.
     Outcome(Same),
-    /// Nothing, for this reason.
+    /// No result, for this reason.
     Nothing(String),
 }
 
 impl Shown {
-    /// An outcome without facts.
+    /// Returns an outcome without facts.
     pub(super) fn without_facts() -> Shown {
         Shown::Outcome(Same {
             kind: Kind::Reproduced,

@@ -22,7 +22,7 @@ pub struct CaseChange {
     pub change: Change,
 }
 
-/// A fact that is not the usual one.
+/// A fact that differs from the usual one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FactDiffers {
     /// The case; empty for rows.
@@ -47,7 +47,7 @@ fn is_first(outcome: &u32) -> bool {
     *outcome == first()
 }
 
-/// In what two outcomes differ, case by case.
+/// Returns the facts that differ between two outcomes, case by case.
 pub(super) fn facts_that_differ(usual: &[CaseChange], these: &[CaseChange]) -> Vec<FactDiffers> {
     let said = [usual, these].map(|said| {
         said.iter()

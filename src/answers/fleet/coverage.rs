@@ -41,7 +41,7 @@ enum MachineResponse {
 }
 
 impl Fleet {
-    /// For each machine, in the order of [`Fleet::machines`].
+    /// Returns the coverage of each machine, in the order of [`Fleet::machines`].
     pub fn coverage(&self) -> Vec<AnswerCoverage> {
         let mut all = vec![AnswerCoverage::default(); self.machines.len()];
         let mut questions: Vec<(&Usual, &[usize])> = self
@@ -67,7 +67,7 @@ impl Fleet {
     }
 }
 
-/// Notes what the members of a group say, where that is more than is known of them.
+/// Raises the responses of the members of a group, if the group has better ones.
 fn raise_responses(known: &mut [MachineResponse], usual: &Usual, members: &[usize]) {
     let lists = [
         (MachineResponse::NoAnswer, &usual.no_answer),

@@ -15,7 +15,7 @@ use cuda_pitfalls_core::verdict::{Kind, Provenance};
 
 const SCHEMA: &str = "cuda-pitfalls-fleet-diff";
 
-/// What changed.
+/// Changes between two fleet documents.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct FleetDiff {
     /// Schema of this document.
@@ -24,17 +24,17 @@ pub struct FleetDiff {
     pub provenance: Provenance,
     /// The older document.
     pub old: FleetSide,
-    /// The newer one.
+    /// The newer document.
     pub new: FleetSide,
-    /// Machines that only the older one has.
+    /// Machines that only the older document has.
     pub machines_gone: Vec<String>,
-    /// Machines that only the newer one has.
+    /// Machines that only the newer document has.
     pub machines_new: Vec<String>,
-    /// Groups that only the older one has.
+    /// Groups that only the older document has.
     pub groups_gone: Vec<Size>,
-    /// Groups that only the newer one has.
+    /// Groups that only the newer document has.
     pub groups_new: Vec<Size>,
-    /// Usual outcomes that are others now.
+    /// Usual outcomes that changed.
     pub usual: Vec<UsualChanged>,
     /// Machines that began to differ from their group.
     pub began: Vec<MachineChange>,
@@ -70,15 +70,15 @@ pub struct Size {
 pub struct UsualChanged {
     /// The question.
     pub question: String,
-    /// The group in the older document, and how many of it showed what was usual.
+    /// The group in the older document, with the number of machines that had the usual result.
     pub old: Size,
-    /// The group in the newer document: the same, or the one that the machines are in since a driver or a
-    /// libcudart was replaced.
+    /// The group in the newer document: the same, or the current group of the machines if a driver or a libcudart was
+    /// replaced.
     pub new: Size,
-    /// The verdicts, where they are two.
+    /// Both verdicts, if they differ.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verdicts: Option<[Kind; 2]>,
-    /// The facts that are others now.
+    /// Facts that changed.
     pub facts: Vec<FactDiffers>,
 }
 
@@ -92,7 +92,7 @@ pub struct MachineChange {
     pub machine: String,
     /// The question.
     pub question: String,
-    /// In what: `outcome`, `no answer`, or `bytes of trap/gpu0`.
+    /// Type of the difference: `outcome`, `no answer`, or `bytes of trap/gpu0`.
     pub what: String,
     /// `true` if its verdict differs from the usual one; `false` if only facts differ.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -277,8 +277,8 @@ fn usual(old: &Fleet, new: &Fleet) -> Vec<UsualChanged> {
     changed
 }
 
-/// The usual outcome of each question of a group; none where two are equally frequent. A row may be called as a question
-/// of a file is.
+/// Returns the usual outcome of each question of a group, except where two are equally frequent. A row may have the
+/// same name as the question of a scenario file.
 fn outcomes<'f>(fleet: &'f Fleet, group: &'f Group) -> Vec<((&'f str, bool), &'f GroupOutcome)> {
     let mut outcomes = Vec::new();
     for usual in &group.usual {
@@ -296,8 +296,8 @@ fn outcomes<'f>(fleet: &'f Fleet, group: &'f Group) -> Vec<((&'f str, bool), &'f
     outcomes
 }
 
-/// The group that the machines of one were in before: of the same key, or else, where a driver or a libcudart was
-/// replaced, the one that most of them were in, on the same GPUs.
+/// Returns the earlier group of a group's machines: the one with the same key, or else, if a driver or a libcudart was
+/// replaced, the one that most of the machines were in, on the same GPUs.
 fn before<'f>(old: &'f Fleet, new: &Fleet, after: &Group) -> Option<&'f Group> {
     if let Some(same) = old.groups.iter().find(|group| group.key == after.key) {
         return Some(same);

@@ -27,12 +27,12 @@ use cuda_pitfalls_core::text::counts::listed;
 use cuda_pitfalls_core::verdict::{ExpectationMet, Kind, Provenance, Reason};
 use cuda_pitfalls_trace as trace;
 
-/// A label is no longer than a host name may be.
+/// Maximum length of a label, which is that of a host name.
 pub(super) const LONGEST_LABEL: usize = 253;
-/// The most bytes of scenarios that are kept as they were written.
+/// Maximum size of the scenarios whose text is kept, in bytes.
 const MOST_KNOWN_BYTES: usize = 24 << 20;
 const LONGEST_NAME: usize = 500;
-/// More warnings of one report are left out.
+/// Maximum number of warnings of a report; the others are left out.
 const MOST_WARNINGS: usize = 20;
 /// Maximum share of disturbed attempts on a machine that is otherwise idle: one in this number. A larger share means that
 /// other processes came and went during the run, even if none was running before it: in the committed reports of such
@@ -60,13 +60,13 @@ pub struct Rejection {
 /// Answers of a document.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Digest {
-    /// Who answered.
+    /// Source of the answers: real drivers or the simulated machine.
     pub provenance: Provenance,
     /// The document's facts about its machine, without the name and the path.
     pub machine: FleetMachine,
     /// Properties that machines must have in common to be compared, except for the libcudart, which is empty here.
     pub key: Key,
-    /// The machine itself.
+    /// Facts about the machine.
     pub facts: MachineFacts,
     /// Answers, one for each question and each libcudart.
     pub answers: Vec<Arc<MachineAnswer>>,
@@ -83,7 +83,8 @@ pub(super) struct DocumentReader {
     pub is_large: bool,
 }
 
-/// Scenarios of compact reports that were read before, by their text: most machines of a fleet say the same.
+/// Scenarios of compact reports that were read before, by their text, because most machines of a fleet have the same
+/// ones.
 #[derive(Default)]
 pub(super) struct KnownScenarios(RwLock<ScenarioTexts>);
 
@@ -238,7 +239,7 @@ fn place_in(text: &[u8], part: &str) -> usize {
     part.as_ptr().addr().saturating_sub(text.as_ptr().addr())
 }
 
-/// The document with only those of its scenarios that are not known.
+/// Returns the document with only its unknown scenarios.
 fn without_known(text: &[u8], texts: &[&str], found: &[Option<Arc<AskedDigest>>]) -> Vec<u8> {
     let (Some(first), Some(last)) = (texts.first(), texts.last()) else {
         return text.to_vec();
@@ -349,7 +350,7 @@ impl AskedDigest {
 }
 
 impl FleetMachine {
-    /// The same with the GPUs of a host.
+    /// Adds the GPUs of a host.
     fn on(self, host: &Machine) -> FleetMachine {
         let mut gpus: Vec<String> = host.gpus.iter().map(|gpu| cut_text(&gpu.uuid)).collect();
         gpus.sort();
@@ -358,7 +359,7 @@ impl FleetMachine {
 }
 
 impl Digest {
-    /// The digest. An error if its time cannot be read, or the name of a question is too long.
+    /// Returns the digest, or an error if its time cannot be parsed or the name of a question is too long.
     fn check_limits(mut self) -> Result<Digest, Rejection> {
         let time = &self.machine.started_at;
         if time.replace(|c: char| c.is_ascii_digit(), "0") != TIME {
@@ -554,7 +555,7 @@ fn invalid(why: &str) -> Rejection {
     }
 }
 
-/// A text without what is too long. What is left of two different texts differs.
+/// Returns a text, truncated if it is too long. Truncated texts still differ if the originals do.
 pub(super) fn cut_text(text: &str) -> String {
     let Some((end, _)) = text.char_indices().nth(LONGEST_TEXT) else {
         return text.to_owned();

@@ -12,7 +12,7 @@ use cuda_pitfalls_core::verdict::{Kind, Provenance};
 /// The name of the schema.
 pub const SCHEMA: &str = "cuda-pitfalls-fleet";
 
-/// The whole document.
+/// The complete document.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Fleet {
     /// Schema of this document.
@@ -20,7 +20,7 @@ pub struct Fleet {
     /// Source of the answers: real drivers or the simulated machine. Measured and simulated reports are never merged
     /// into one document.
     pub provenance: Provenance,
-    /// The version of cuda-pitfalls that merged.
+    /// Version of cuda-pitfalls that merged the reports.
     pub version: String,
     /// Inputs, and what happened to each.
     pub input: Input,
@@ -29,10 +29,10 @@ pub struct Fleet {
     pub expected: Option<ExpectedMachines>,
     /// Machines by name.
     pub machines: Vec<FleetMachine>,
-    /// Every question that a report asked or a row that a survey measured, by name. Other places of this
-    /// document name one by its place here.
+    /// Every question in a report and every row of a survey, by name. The rest of this document refers to them by
+    /// index.
     pub questions: Vec<Question>,
-    /// Machines that can be compared with one another; the largest first.
+    /// Groups of comparable machines, the largest first.
     pub groups: Vec<Group>,
     /// Differences, the most important first.
     pub differences: Vec<Difference>,
@@ -48,7 +48,7 @@ pub struct Input {
     pub documents: u64,
     /// Number of documents in each bucket.
     pub buckets: BTreeMap<Bucket, u64>,
-    /// Some of those that were not merged, with the reason: at most [`MOST_EXAMPLES`] of each bucket.
+    /// Examples of documents that were not merged, with the reason: at most [`MOST_EXAMPLES`] of each bucket.
     pub not_merged: Vec<NotMerged>,
     /// The start of the earliest merged run, RFC 3339, UTC.
     pub from: Option<String>,
@@ -67,7 +67,7 @@ pub const MOST_EXAMPLES: usize = 100;
 pub enum Bucket {
     /// Compared.
     Merged,
-    /// Compared, although its run did not finish: it counts for what it asked.
+    /// Compared, although its run did not finish: it counts for the questions that it contains.
     Partial,
     /// A later report of the same machine and the same questions was merged instead.
     Duplicate,
@@ -75,13 +75,13 @@ pub enum Bucket {
     Disagreeing,
     /// Older than `--max-age` allows.
     Stale,
-    /// Dated in the future: another report of the machine was merged instead, or `--max-age` asked for current ones.
+    /// Dated in the future: another report of the machine was merged instead, or `--max-age` requires current ones.
     Future,
     /// From the simulated machine, while measured reports are merged.
     Simulated,
     /// From a real driver, while simulated reports are merged.
     Measured,
-    /// Ends in the middle.
+    /// Incomplete: the document ends early.
     Truncated,
     /// Invalid: from another program, contradictory, or larger than allowed.
     Invalid,
@@ -96,7 +96,7 @@ pub enum Bucket {
 /// A document that was not merged.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct NotMerged {
-    /// Its path, with its line or its place in the archive.
+    /// Path, with the line or the position in the archive.
     pub path: String,
     /// Bucket of the document.
     pub bucket: Bucket,
@@ -110,13 +110,13 @@ pub struct NotMerged {
 pub struct ExpectedMachines {
     /// Number of expected names.
     pub machines: usize,
-    /// Expected, and no report of it was merged.
+    /// Names that were expected, but not merged.
     pub missing: Vec<String>,
     /// Names that were merged but not expected.
     pub unexpected: Vec<String>,
 }
 
-/// One machine.
+/// A machine.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Machine")]
 pub struct FleetMachine {
@@ -275,7 +275,7 @@ pub struct Key {
 pub struct Group {
     /// Properties that they have in common.
     pub key: Key,
-    /// Places in [`Fleet::machines`].
+    /// Indices into [`Fleet::machines`].
     pub machines: Vec<usize>,
     /// Their usual results, by question.
     pub usual: Vec<Usual>,
@@ -284,13 +284,13 @@ pub struct Group {
 /// Results of a group for a question.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Usual {
-    /// Place in [`Fleet::questions`].
+    /// Index into [`Fleet::questions`].
     pub question: usize,
-    /// The distinct outcomes, the most frequent first. It is usual if more than half of those with an answer show it.
-    /// None where no member has an answer.
+    /// Distinct outcomes, the most frequent first. The first one is usual if more than half of the members with an
+    /// answer have it. Empty if no member has an answer.
     pub outcomes: Vec<GroupOutcome>,
-    /// Bytes by case and GPU, `trap/gpu0` (of rows the GPU alone): what the members of the usual outcome used, without
-    /// those that differ in it.
+    /// Bytes by case and GPU, `trap/gpu0` (only the GPU for rows), that the members with the usual outcome used,
+    /// without outliers.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub used_bytes: BTreeMap<String, ByteSpread>,
     /// Machines that ran the question without getting an answer, as indices into [`Fleet::machines`].
@@ -316,7 +316,7 @@ pub struct GroupOutcome {
     pub machines: usize,
 }
 
-/// Figures of several machines.
+/// Spread of a figure over several machines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Spread")]
 pub struct ByteSpread {
@@ -332,14 +332,14 @@ pub struct ByteSpread {
     pub most_bytes: i64,
 }
 
-/// One way in which machines of a group differ from the others in it.
+/// A difference between machines of a group and the other members.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Difference {
-    /// Place in [`Fleet::groups`].
+    /// Index into [`Fleet::groups`].
     pub group: usize,
-    /// Place in [`Fleet::questions`].
+    /// Index into [`Fleet::questions`].
     pub question: usize,
-    /// The machines that differ, as places in [`Fleet::machines`].
+    /// Machines that differ, as indices into [`Fleet::machines`].
     pub machines: Vec<usize>,
     /// Number of members of the group with the usual outcome. For bytes: with the usual amount. For machines without an
     /// answer: with any answer.
@@ -347,24 +347,24 @@ pub struct Difference {
     /// `true` if no outcome has a majority. In that case the usual outcome is only the most frequent one.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_split: bool,
-    /// In what.
+    /// Type and details of the difference.
     pub what: What,
 }
 
-/// In what machines differ.
+/// Type of a difference.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case", tag = "kind")]
 pub enum What {
-    /// Another outcome.
+    /// A different outcome.
     Outcome {
-        /// Place in [`Usual::outcomes`]; the usual one is 0.
+        /// Index into [`Usual::outcomes`]; the usual one is 0.
         outcome: usize,
         /// `true` if its verdict differs; `false` if only facts differ.
         verdict_differs: bool,
         /// The facts that differ.
         facts: Vec<FactDiffers>,
     },
-    /// The same outcome with other figures.
+    /// The same outcome with different figures.
     Bytes {
         /// The case and GPU, `trap/gpu0`.
         figure: String,
@@ -373,9 +373,9 @@ pub enum What {
         /// Bytes used by the members that differ.
         these: ByteSpread,
     },
-    /// No answer, where others of the group have one.
+    /// No answer, although others of the group have one.
     NoAnswer {
-        /// The reasons that their reports give, each with how often.
+        /// Reasons in their reports, each with its number of occurrences.
         reasons: BTreeMap<String, usize>,
     },
 }
@@ -386,12 +386,12 @@ pub struct Outliers {
     /// `true` if CUDA does not start on them. Such machines have no differences.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub no_cuda: bool,
-    /// Places in [`Fleet::machines`].
+    /// Indices into [`Fleet::machines`].
     pub machines: Vec<usize>,
-    /// Places in [`Fleet::differences`], the most important first. A place may be of some of the machines only: those of
-    /// two groups, or those that differ in the same thing by another value.
+    /// Indices into [`Fleet::differences`], the most important first. A difference may apply to only some of the
+    /// machines: those of two groups, or those that differ in the same fact by another value.
     pub differences: Vec<usize>,
-    /// Labels, `rack=3`, that all of these machines have and no other machine of the fleet has.
+    /// Labels, such as `rack=3`, that all of these machines have and no other machine of the fleet has.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub labels: Vec<String>,
 }

@@ -8,7 +8,7 @@ pub enum NamesError {
     /// A line with several words.
     #[error("line {line}: expected one name per line")]
     Several {
-        /// Its number, from 1.
+        /// Number of the line, from 1.
         line: usize,
     },
     /// A name that occurs twice.
@@ -21,7 +21,7 @@ pub enum NamesError {
         /// The number of the first line.
         first: usize,
     },
-    /// A list without a name.
+    /// A list without any name.
     #[error("there is no name in it")]
     Empty,
 }

@@ -1,5 +1,5 @@
-//! The machines themselves as answers: the number of their GPUs, the driver, what a context takes. They are held against
-//! the rest of the fleet, or against the machines with the same value of `--group-by`.
+//! Properties of the machines as answers: the number of their GPUs, the driver, the cost of a context. They are
+//! compared with the rest of the fleet, or with the machines that have the same value of `--group-by`.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -29,7 +29,7 @@ const COMPARED: [&str; 10] = [
 const LIBCUDART: &str = "libcudart";
 const VARIABLES: &str = "CUDA_";
 const NOT_SET: &str = "not set";
-/// The question that has figures.
+/// Question about the cost of a context, which has figures.
 const CONTEXT: &str = "context size";
 
 /// A document's facts about its machine.
@@ -54,7 +54,8 @@ impl MachineFacts {
         }
     }
 
-    /// The names of what two documents of one machine do not say alike. Variables and the libcudart are of the run.
+    /// Returns the names of facts that differ between two documents of one machine. Variables and the libcudart are
+    /// left out, because they belong to the run.
     pub(super) fn disagreeing_facts(&self, other: &MachineFacts) -> Vec<&str> {
         let mut disagreeing = Vec::new();
         for (name, value) in &self.facts {
@@ -71,7 +72,8 @@ impl MachineFacts {
         found.map_or(NOT_SET, |(_, value)| value)
     }
 
-    /// Machines with other GPUs or another driver have contexts of another size.
+    /// Returns a key that distinguishes machines with other GPUs or another driver, because their contexts have other
+    /// sizes.
     fn context_kind(&self) -> String {
         format!("{}, driver {}", self.get("GPU model"), self.get("driver"))
     }
@@ -227,7 +229,7 @@ fn compare_contexts(
     (all, differences)
 }
 
-/// The contexts of machines of each kind, and the machines without any.
+/// Returns the contexts of machines of each kind, and the machines without contexts.
 fn contexts_by_kind(
     class: &[(usize, &MachineFacts)],
 ) -> (BTreeMap<String, ContextFigures>, Vec<usize>) {

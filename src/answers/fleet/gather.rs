@@ -15,9 +15,9 @@ use cuda_pitfalls_trace as trace;
 
 /// Maximum number of documents of other programs in a source. The rest of such a source is skipped.
 const MOST_REFUSED: usize = 100_000;
-/// Lines are handed over together up to this size: a hundred reports of the essential set.
+/// Maximum size of a batch of lines, in bytes: a hundred reports of the essential set.
 const BATCH_BYTES: usize = 1 << 20;
-/// A trace names its schema so near to its beginning.
+/// Number of bytes at the start of a trace that contain the name of its schema.
 const HEAD_BYTES: usize = 256;
 /// Start of the labels in a report.
 const LABELS: &[u8] = b"\"labels\":";

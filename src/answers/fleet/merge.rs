@@ -1,4 +1,4 @@
-//! From what many documents answer to one document: groups, what is usual in them, and who differs.
+//! The merge of many documents' answers into one document: groups, their usual results, and the machines that differ.
 
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -25,7 +25,8 @@ pub struct Words {
     pub page: Option<String>,
 }
 
-/// Merges what was read. `expected` are the names of those that should report, `words` what is known of a scenario.
+/// Merges everything that was read. `expected` lists the machines that should report, and `words` returns the texts
+/// about a scenario.
 pub fn merge(
     pool: DocumentPool,
     expected: Option<&[String]>,
@@ -150,23 +151,23 @@ impl ExpectedMachines {
 struct Members {
     /// The groups in the order of the document, each with its machines.
     groups: Vec<(Key, Vec<usize>)>,
-    /// By document and answer: the groups.
+    /// Groups by document and answer.
     places: GroupPlaces,
     machines: Vec<usize>,
     used: Vec<Used>,
-    /// By machine: what its documents disagree on, and how many of their verdicts are unexpected.
+    /// Subjects that the documents of each machine disagree on, and number of their unexpected verdicts.
     conflicts: Vec<Vec<String>>,
     unexpected: Vec<usize>,
 }
 
-/// Maps the answers of a document to their groups. Equal keys have one number, so a key is compared once instead of once
-/// per answer.
+/// Maps the answers of a document to their groups. Equal keys get the same number, so a key is compared once instead of
+/// once per answer.
 struct GroupPlaces {
-    /// By document.
+    /// Number of the key of each document.
     keys: Vec<usize>,
-    /// By answer.
+    /// Number of the libcudart of each answer.
     libcudarts: Vec<usize>,
-    /// By both numbers.
+    /// Groups by both numbers.
     groups: HashMap<(usize, usize), usize>,
 }
 
@@ -197,7 +198,7 @@ impl GroupPlaces {
     }
 }
 
-/// Numbers values. Equal values get the same number.
+/// Returns a number for each value. Equal values get the same number.
 fn numbered<T: Eq + Hash>(values: impl Iterator<Item = T>) -> Vec<usize> {
     let mut numbers: HashMap<T, usize> = HashMap::new();
     let mut all = Vec::new();
@@ -335,7 +336,7 @@ impl Members {
         input.shorten_lists();
     }
 
-    /// The starts of the earliest and the latest run that are compared.
+    /// Returns the starts of the earliest and the latest run that are compared.
     fn times(&self, kept: &[PooledDocument]) -> (Option<String>, Option<String>) {
         let mut times: BTreeSet<&String> = BTreeSet::new();
         for (one, used) in kept.iter().zip(&self.used) {
@@ -349,7 +350,7 @@ impl Members {
         )
     }
 
-    /// The group that an answer of a document belongs to, which is added if it is a new one.
+    /// Returns the group of a document's answer. A new group is added if necessary.
     fn group_for(
         &mut self,
         key: &Key,
@@ -373,7 +374,7 @@ impl Members {
         group
     }
 
-    /// Machines come in ascending order.
+    /// Adds a machine to a group. Machines must be added in ascending order.
     fn add_machine(&mut self, group: usize, machine: usize) {
         if let Some((_, machines)) = self.groups.get_mut(group)
             && machines.last() != Some(&machine)
@@ -419,7 +420,7 @@ impl Members {
     }
 }
 
-/// The first of what two documents disagree on, and how many more there are.
+/// Returns the first subjects that two documents disagree on, and the number of the others.
 fn names_of(all: &[String]) -> String {
     match all {
         [first, second, rest @ ..] if !rest.is_empty() => {
@@ -531,7 +532,8 @@ impl FleetMachine {
     }
 }
 
-/// Two names with one GPU: a machine that was renamed, a label that was copied, or a report that was made up.
+/// Warns about machines with a common GPU but different names: a machine that was renamed, a label that was copied, or
+/// a fabricated report.
 fn warn_of_clashes(machines: &mut [FleetMachine]) {
     let mut owners: HashMap<&str, Vec<usize>> = HashMap::new();
     for (place, machine) in machines.iter().enumerate() {
@@ -568,7 +570,7 @@ struct QuestionMerge<'a, W> {
 }
 
 impl<'a, W: Fn(&str) -> Option<Words>> QuestionMerge<'a, W> {
-    /// Merges one question after the other, so that the answers to only one are in memory in a second order.
+    /// Merges the questions one after the other, so that the answers to only one question are in memory twice.
     fn ask(&self, fleet: &mut Fleet) {
         let mut cursors = vec![(0_usize, 0_usize); self.kept.len()];
         let mut found: BTreeMap<String, (Question, Results)> = BTreeMap::new();
@@ -609,7 +611,7 @@ impl<'a, W: Fn(&str) -> Option<Words>> QuestionMerge<'a, W> {
         }
     }
 
-    /// Takes the answers to one question out of a document, which has them in the order of names.
+    /// Takes the answers to one question out of a document, whose answers are in the order of names.
     fn take_answers(
         &self,
         name: u32,

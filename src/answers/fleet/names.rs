@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use super::document::FleetMachine;
 use super::pool::PooledDocument;
 
-/// The labels that name a machine, the first first.
+/// Labels that contain the name of a machine, the preferred one first.
 pub(super) const NAMES: [&str; 2] = ["node", "host"];
 /// Length of a shortened UUID that still distinguishes GPUs: `GPU-8b6c2f00`.
 const SHORT: usize = 12;
@@ -88,7 +88,7 @@ fn called(kept: &[PooledDocument]) -> Vec<String> {
     called
 }
 
-/// The one value of a set that has no other.
+/// Returns the only value of a set, or `None` if it has several.
 fn only_one<T: Copy + Ord>(all: &BTreeSet<T>) -> Option<T> {
     if all.len() == 1 {
         all.first().copied()
@@ -101,7 +101,7 @@ fn short_uuid(uuid: &str) -> String {
     uuid.chars().take(SHORT).collect()
 }
 
-/// A name, with a number behind it where it is taken.
+/// Returns a name, with a number appended if it is already taken.
 fn unique_name(taken: &mut HashMap<String, usize>, name: &str) -> String {
     let times = taken.entry(name.to_owned()).or_default();
     *times += 1;
@@ -141,7 +141,7 @@ fn distinct_owners(name: &str, machines: &BTreeMap<usize, &str>) -> Vec<(usize, 
     owners
 }
 
-/// A machine, as the owner of documents.
+/// A machine that owns documents.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct DocumentOwner {
     pub(super) name: String,
@@ -155,7 +155,7 @@ pub(super) struct DocumentOwner {
 struct Linked(Vec<usize>);
 
 impl Linked {
-    /// Documents with one name and a common GPU.
+    /// Links documents with the same name and a common GPU.
     fn new(kept: &[PooledDocument], called: &[String]) -> Linked {
         let mut linked = Linked((0..kept.len()).collect());
         let mut first_with: HashMap<(&str, &str), usize> = HashMap::new();
@@ -185,7 +185,7 @@ impl Linked {
         linked
     }
 
-    /// The first of those that a document is linked with.
+    /// Returns the first document that a document is linked with.
     fn first(&self, at: usize) -> usize {
         let mut first = at;
         while let Some(next) = self.0.get(first)

@@ -1,11 +1,12 @@
-//! The machines that differ, by the set of what they differ in, and the labels that only they have.
+//! Machines that differ, grouped by the set of their differences, and the labels that only they have.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::document::{Difference, Fleet, Outliers, What};
 use super::names::NAMES;
 
-/// A label of a single machine tells no more than its name.
+/// Minimum number of machines for which labels are compared. A label of a single machine contains no more information
+/// than its name.
 const FEWEST: usize = 2;
 
 /// Subject of a difference, regardless of the machine's result: the question with the case, the step or the figure.
@@ -113,7 +114,8 @@ fn count_labels(fleet: &Fleet) -> HashMap<(&str, &str), usize> {
     holders
 }
 
-/// The labels that all of these machines have and no other machine has, without those that name a machine.
+/// Returns the labels that all of these machines have and no other machine has, except labels with the name of a
+/// machine.
 fn shared_labels(
     fleet: &Fleet,
     these: &[usize],

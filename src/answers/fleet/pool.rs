@@ -11,7 +11,7 @@ use super::facts::MachineFacts;
 use super::names::{NAMES, label};
 use cuda_pitfalls_core::verdict::Provenance;
 
-/// The most bytes of different answers. A thousand machines that all differ take a tenth of it.
+/// Maximum size of the distinct answers, in bytes. A thousand machines that all differ need a tenth of it.
 const MOST_BYTES: usize = 128 << 20;
 /// Estimated size of an answer, as a multiple of its text.
 const FACTS_BYTES: usize = 6;
@@ -23,20 +23,20 @@ pub struct Rule {
     pub provenance: Provenance,
     /// The start of a run that is not stale, RFC 3339, UTC.
     pub not_before: Option<String>,
-    /// A run that began later than this is dated in the future, RFC 3339, UTC.
+    /// Latest plausible start of a run, RFC 3339, UTC. A run that began later is dated in the future.
     pub not_after: Option<String>,
-    /// The label whose value machines must share to be compared.
+    /// Label whose value machines must have in common to be compared.
     pub group_by: Option<String>,
 }
 
-/// Everything that was read. Several threads add to it.
+/// Pool of everything that was read. Several threads add to it.
 pub struct DocumentPool {
     rule: Rule,
     answers: Mutex<Answers>,
     kept: Mutex<Vec<PooledDocument>>,
     left_out: Mutex<Vec<LeftOutDocument>>,
     input: Mutex<Input>,
-    /// Facts of machines, each once.
+    /// Distinct facts of machines.
     facts: Mutex<HashSet<Arc<MachineFacts>>>,
     pub(super) scenarios: KnownScenarios,
 }
@@ -61,7 +61,7 @@ pub(super) struct PooledDocument {
     pub(super) digest: Digest,
     /// Indices of [`Answers::all`], in the order of their names.
     pub(super) answers: Box<[u32]>,
-    /// The figures of all answers, one behind the other.
+    /// Figures of all answers, in the same order.
     pub(super) figures: Box<[i64]>,
 }
 
@@ -73,10 +73,10 @@ pub(super) struct Name {
     pub(super) words: String,
 }
 
-/// Different answers and names, each once.
+/// Distinct answers and names.
 #[derive(Debug, Default)]
 pub(super) struct Answers {
-    /// Each with the index of its name.
+    /// Answers, each with the index of its name.
     pub(super) all: Vec<(u32, Arc<SharedAnswer>)>,
     pub(super) names: Vec<Name>,
     known: HashMap<Arc<SharedAnswer>, u32>,
@@ -85,7 +85,7 @@ pub(super) struct Answers {
 }
 
 impl DocumentPool {
-    /// A pool without documents.
+    /// Returns an empty pool.
     pub fn new(rule: Rule) -> DocumentPool {
         let (answers, kept, left_out, input, facts, scenarios) = Default::default();
         DocumentPool {
@@ -206,7 +206,7 @@ impl DocumentPool {
         })
     }
 
-    /// The index of the stored answer, or `None` if the pool is full.
+    /// Returns the index of the stored answer, or `None` if the pool is full.
     fn place_answer(&self, answer: &MachineAnswer) -> Option<AnswerPlace> {
         if let Some(place) = answer.place.get() {
             return Some(*place);
@@ -313,7 +313,7 @@ impl Input {
         self.not_merged.push(not_merged);
     }
 
-    /// Keeps the first of each bucket by path.
+    /// Keeps the first documents of each bucket, by path.
     pub(super) fn shorten_lists(&mut self) {
         self.not_merged
             .sort_by(|a, b| (a.bucket, &a.path).cmp(&(b.bucket, &b.path)));
@@ -333,7 +333,7 @@ impl Answers {
         Some(AnswerPlace { name, answer })
     }
 
-    /// The index of the answer, which is added if it is new. `None` if the pool is full.
+    /// Returns the index of the answer, which is added if it is new; `None` if the pool is full.
     fn insert(
         &mut self,
         MachineAnswer {
@@ -385,7 +385,7 @@ impl Answers {
 }
 
 impl Answers {
-    /// Keeps the last words of a question in alphabetical order: which document is read first must not decide.
+    /// Keeps the alphabetically last text of a question, so that the result does not depend on the order of reading.
     fn note_words(&mut self, name: u32, words: &str) {
         let known = &mut self.names[name as usize].words;
         if words > known.as_str() {

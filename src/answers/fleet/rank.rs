@@ -5,21 +5,21 @@ use std::cmp::Ordering;
 use super::document::{Difference, Fleet, What};
 use super::outliers;
 
-/// In what machines differ, what matters most first.
+/// Importance of a difference, the most important first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Rank {
-    /// Another verdict.
+    /// A different verdict.
     Verdict,
-    /// The same verdict with other facts.
+    /// The same verdict with different facts.
     Fact,
-    /// No answer where others have one.
+    /// No answer, although others have one.
     NoAnswer,
-    /// The same outcome with other figures.
+    /// The same outcome with different figures.
     Bytes,
 }
 
 impl Rank {
-    /// The word in tables and metrics.
+    /// Returns the name in tables and metrics.
     pub fn name(self) -> &'static str {
         match self {
             Rank::Verdict => "verdict",
@@ -29,10 +29,10 @@ impl Rank {
         }
     }
 
-    /// All of them, the most important first.
+    /// All ranks, the most important first.
     pub const ALL: [Rank; 4] = [Rank::Verdict, Rank::Fact, Rank::NoAnswer, Rank::Bytes];
 
-    /// The rank of a difference.
+    /// Returns the rank of a difference.
     pub fn new(what: &What) -> Rank {
         match what {
             What::Outcome {
@@ -50,7 +50,7 @@ impl Rank {
 }
 
 impl Fleet {
-    /// The document with its differences in order, and with the machines that differ.
+    /// Returns the document with sorted differences, and with the machines that differ.
     pub fn ranked(mut self) -> Fleet {
         self.differences.sort_by(Difference::by_weight);
         self.outliers = outliers::outliers(&self);
@@ -59,8 +59,8 @@ impl Fleet {
 }
 
 impl Difference {
-    /// A verdict before a fact, an answer that is missing, and bytes; a few machines of many before a group that is
-    /// split; then a larger group before a smaller one.
+    /// Orders differences by importance: a verdict before a fact, a missing answer, and bytes; a few machines of many
+    /// before a group that is split; then a larger group before a smaller one.
     fn by_weight(&self, other: &Difference) -> Ordering {
         Rank::new(&self.what)
             .cmp(&Rank::new(&other.what))

@@ -11,7 +11,7 @@ use crate::survey::{FactRow, KindFile, SurveyDocument};
 use cuda_pitfalls_core::fact::{Change, RowFact};
 use cuda_pitfalls_core::verdict::Kind;
 
-/// The answers of a survey: one for each row, without the controls of the instrument.
+/// Returns the answers of a survey: one for each row, without the controls of the instrument.
 pub(super) fn answers(survey: &SurveyDocument) -> Vec<MachineAnswer> {
     let (file, rows) = (survey.kind.kind_file(), survey.fact_rows());
     let rows = rows.into_iter().filter(|row| row.has("!is_control"));

@@ -11,14 +11,14 @@ const NOISE_BYTES: u64 = 2 << 20;
 /// Minimum distance of an outlier from the median, as a fraction of the median. The sizes of contexts differ by up to a
 /// hundredth between these machines.
 const HUNDREDTH: u64 = 100;
-/// Beside other processes a figure has to be further away, because some of it may be theirs: attempts that count
-/// vary by up to 22 MiB in the committed reports of such runs.
+/// Minimum distance of an outlier from the median if other processes use the GPUs, in bytes. It is larger because some
+/// of the memory may belong to them: attempts that count vary by up to 22 MiB in the committed reports of such runs.
 const SHARED_NOISE_BYTES: u64 = 32 << 20;
-/// With fewer machines there is no majority that one could differ from.
+/// Minimum number of machines. With fewer machines there is no majority to differ from.
 const FEWEST: usize = 3;
 
 impl ByteSpread {
-    /// The spread of figures; `None` of none.
+    /// Returns the spread of figures; `None` if there are no figures.
     pub(super) fn new(figures: impl Iterator<Item = i64>) -> Option<ByteSpread> {
         let mut figures: Vec<i64> = figures.collect();
         let median_bytes = median(&mut figures)?;
@@ -55,7 +55,7 @@ pub(super) fn noise_limit(median: i64, is_shared: bool) -> u64 {
     }
 }
 
-/// The middle of the figures, which are sorted for it; of two in the middle, the mean.
+/// Returns the median of the figures, and sorts them; if there are two middle figures, their mean.
 fn median(figures: &mut [i64]) -> Option<i64> {
     figures.sort_unstable();
     let high = *figures.get(figures.len() / 2)?;

@@ -34,26 +34,26 @@ struct FigureReading {
 
 /// A figure over the machines with one outcome.
 struct Metric {
-    /// The range of all machines but the outliers.
+    /// Range of all machines except the outliers.
     usual: ByteSpread,
-    /// Outliers with similar values form a cluster: one cause is one difference.
+    /// Clusters of outliers with similar values, because a single cause is a single difference.
     clusters: Vec<Cluster>,
 }
 
-/// Outliers on one side of the median, within the noise of one another.
+/// Outliers on one side of the median whose distances are within the noise.
 struct Cluster {
     machines: Vec<usize>,
     spread: ByteSpread,
 }
 
-/// The machines that gave one answer. An answer is compared once, and not once for each machine.
+/// Machines with the same answer. An answer is compared once, and not once for each machine.
 pub(super) struct AnswerGroup<'a> {
     pub(super) answer: &'a SharedAnswer,
     pub(super) given: Vec<Given<'a>>,
 }
 
 impl<'a> AnswerGroup<'a> {
-    /// The groups in the order of their first machines.
+    /// Returns the groups in the order of their first machines.
     pub(super) fn split(given: impl IntoIterator<Item = Given<'a>>) -> Vec<AnswerGroup<'a>> {
         let mut groups: Vec<AnswerGroup> = Vec::new();
         let mut places: HashMap<*const SharedAnswer, usize> = HashMap::new();
@@ -70,8 +70,8 @@ impl<'a> AnswerGroup<'a> {
         groups
     }
 
-    /// The values of a figure that could be read. A figure that the answer does not list is 0, because memory that did not
-    /// change is not listed.
+    /// Returns the values of a figure that could be read. A figure that the answer does not list is 0, because
+    /// unchanged memory is not listed.
     fn readings(&self, figure: &str) -> impl Iterator<Item = FigureReading> {
         let index = self.answer.figures.iter().position(|known| known == figure);
         self.given.iter().filter_map(move |one| {
@@ -86,7 +86,7 @@ fn count_machines(groups: &[&AnswerGroup<'_>]) -> usize {
     groups.iter().map(|group| group.given.len()).sum()
 }
 
-/// The machines of all groups, in ascending order.
+/// Returns the machines of all groups, in ascending order.
 fn list_machines(groups: &[&AnswerGroup<'_>]) -> Vec<usize> {
     let given = groups.iter().flat_map(|group| &group.given);
     let mut machines: Vec<usize> = given.map(|one| one.machine).collect();

@@ -1,4 +1,5 @@
-//! The environments to ask: `scenarios/surveys/releases.toml`, a file of the same format, or words of the command line.
+//! The environments to test: `scenarios/surveys/releases.toml`, a file of the same format, or words of the command
+//! line.
 
 use std::collections::BTreeSet;
 
@@ -11,15 +12,15 @@ use cuda_pitfalls_core::catalogue::Invalid;
 const PATH: &str = "scenarios/surveys/releases.toml";
 const SOURCE: &str = cuda_pitfalls_scenarios::RELEASES;
 
-/// An environment to make and to ask.
+/// An environment to create and to test.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EnvironmentRequest {
     /// The package that it is about.
     pub package: String,
-    /// The version of that package; empty if it is to be that which the installer chooses.
+    /// Version of that package; empty if the installer chooses it.
     pub version: String,
-    /// The version or the path of the interpreter; `None` for that which the installer chooses.
+    /// Version or path of the interpreter; `None` if the installer chooses it.
     pub python: Option<String>,
     /// Other requirements to install.
     #[serde(default)]
@@ -37,7 +38,7 @@ pub struct EnvironmentRequest {
 /// Reason why words of the command line do not describe an environment.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RequestError {
-    /// There are no words.
+    /// The text is empty.
     #[error("it names no package; write one as in --with \"torch==2.9.1\"")]
     Empty,
     /// The first word is not a package with one version.
@@ -49,10 +50,10 @@ pub enum RequestError {
 }
 
 impl EnvironmentRequest {
-    /// Words such as `torch==2.9.1 numpy<2`: the first package is what it is about.
+    /// Parses words such as `torch==2.9.1 numpy<2`: the environment is about the first package.
     ///
     /// # Errors
-    /// They describe none.
+    /// Returns an error if they do not describe an environment.
     pub fn parse(text: &str) -> Result<EnvironmentRequest, RequestError> {
         let mut words = text.split_whitespace().map(str::to_string);
         let first = words.next().ok_or(RequestError::Empty)?;
@@ -96,7 +97,7 @@ impl EnvironmentRequest {
         })
     }
 
-    /// Its name, such as `torch 2.9.1`; the version is left out where the installer chooses it.
+    /// Returns its name, such as `torch 2.9.1`; without the version if the installer chooses it.
     pub fn name(&self) -> String {
         format!("{} {}", bare_name(&self.package), self.version)
             .trim_end()
@@ -113,7 +114,7 @@ impl EnvironmentRequest {
     }
 }
 
-/// A requirement's name, without extras and versions: `jax[cuda12]==0.5` is `jax`.
+/// Returns a requirement's name, without extras and versions: `jax[cuda12]==0.5` is `jax`.
 pub fn bare_name(requirement: &str) -> &str {
     let end = requirement.find(|c: char| !(c.is_ascii_alphanumeric() || "._-".contains(c)));
     requirement
@@ -121,7 +122,7 @@ pub fn bare_name(requirement: &str) -> &str {
         .unwrap_or_default()
 }
 
-/// A package's name in the form of PEP 503.
+/// Returns a package's name in the form of PEP 503.
 pub fn normalize_name(name: &str) -> String {
     name.to_ascii_lowercase().replace(['_', '.'], "-")
 }
@@ -148,7 +149,7 @@ pub fn built_in() -> Result<Vec<EnvironmentRequest>, Invalid> {
 /// Parses a list.
 ///
 /// # Errors
-/// The first one, with its place in `path`.
+/// Returns the first error, with its place in `path`.
 pub fn read(path: &str, source: &str) -> Result<Vec<EnvironmentRequest>, Invalid> {
     read_list(path, source, |file: EnvironmentsFile, _| {
         let (mut all, mut known) = (Vec::new(), BTreeSet::new());

@@ -22,7 +22,7 @@ pub struct Matrix {
 pub struct Column {
     /// Its name, such as `torch 2.9.1`.
     pub name: String,
-    /// The package that it is about.
+    /// Package that it is about.
     pub package: String,
     /// Version of that package.
     pub version: String,
@@ -114,7 +114,7 @@ impl Matrix {
         Matrix { columns, lines }
     }
 
-    /// The packages that columns are about, each with the indices of its columns, oldest version first.
+    /// Returns the packages of the columns, each with the indices of its columns, oldest version first.
     pub fn packages(&self) -> Vec<(&str, Vec<usize>)> {
         group_by_key(
             self.columns
@@ -124,7 +124,7 @@ impl Matrix {
         )
     }
 
-    /// The lines with a cell in one of these columns.
+    /// Returns the lines with a cell in one of these columns.
     pub fn lines_in<'a>(&'a self, columns: &'a [usize]) -> impl Iterator<Item = &'a MatrixLine> {
         self.lines
             .iter()
@@ -182,7 +182,7 @@ impl Matrix {
 }
 
 impl MatrixLine {
-    /// Its cell in a column.
+    /// Returns its cell in a column.
     pub fn find_cell(&self, column: usize) -> Option<&MatrixCell> {
         self.cells.iter().find(|cell| cell.column == column)
     }
@@ -220,7 +220,7 @@ fn matrix_column(document: &EnvironmentDocument) -> Column {
     }
 }
 
-/// The cell of a row in the column of its document, which has these rows.
+/// Returns the cell of a row in a column. `document` contains the rows of the column's document.
 fn matrix_cell(column: usize, row: &ReleaseRow, document: &[ReleaseRow]) -> MatrixCell {
     let at = row.call().and_then(|seen| seen.at.clone());
     MatrixCell {

@@ -18,7 +18,7 @@ enum WitnessAnswer {
 }
 
 impl WitnessAnswer {
-    /// This answer, unless only the other one is known.
+    /// Returns this answer, or the other one if only that is known.
     fn or_known(self, other: WitnessAnswer) -> WitnessAnswer {
         match (self, other) {
             (WitnessAnswer::Open(_), WitnessAnswer::Calls | WitnessAnswer::DoesNot)
@@ -163,7 +163,8 @@ fn names_cpu(text: &str) -> bool {
         .any(|word| word.eq_ignore_ascii_case("cpu"))
 }
 
-/// The modules that code imports, and the names that it imports from them: of `from a.b import c` `a.b` and `a.b.c`.
+/// Returns the modules that code imports, and the names that it imports from them: `a.b` and `a.b.c` for `from a.b
+/// import c`.
 fn imported_modules(code: &str) -> BTreeSet<String> {
     let mut all = BTreeSet::new();
     for statement in code.split([';', '\n']).map(str::trim) {

@@ -49,14 +49,14 @@ pub enum LineState {
     /// Does not call `cuInit` with an NVML. Without an NVML, the lines before it had called `cuInit`, so the answer is
     /// unknown.
     NoWithNvml,
-    /// This version does not have what the line names.
+    /// Something that the line names does not exist in this version.
     Absent,
-    /// It, or a line before it, raised an exception or failed, and did not come to `cuInit`: what it would do otherwise
-    /// is not known.
+    /// The line, or a line before it, raised an exception or failed, and did not reach `cuInit`: its behavior otherwise
+    /// is unknown.
     Stopped,
     /// The lines before it need a GPU.
     NeedsGpu,
-    /// Two drivers gave two answers.
+    /// The two drivers gave different answers.
     Disagree,
     /// Unknown: the line hung, crashed or could not be run, or the document does not record whether the lines before it
     /// had called `cuInit`.
@@ -116,7 +116,7 @@ pub struct ReleaseRow {
 /// Observations with a witness.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct WitnessSeen {
-    /// Who.
+    /// The witness.
     pub witness: DriverWitness,
     /// `true` if the line calls `cuInit`; null if the code before it had called it successfully, or if that is unknown.
     pub calls_cuinit: Option<bool>,
@@ -166,7 +166,7 @@ pub struct WitnessSeen {
 }
 
 impl WitnessSeen {
-    /// The same with paths as they are below the folder of the environment, which is gone afterwards.
+    /// Returns the observations with paths relative to the directory of the environment, which is deleted afterwards.
     pub fn below(mut self, folder: &Path) -> WitnessSeen {
         let prefix = format!("{}/", folder.display());
         let shorten = |text: &mut String| *text = text.replace(&prefix, "");
@@ -229,7 +229,7 @@ impl WitnessSeen {
 }
 
 impl ReleaseRow {
-    /// A line, and what witnesses showed of it.
+    /// Returns the row of a line, with the observations of the witnesses.
     pub fn new(line: &PythonLine, seen: Vec<WitnessSeen>) -> ReleaseRow {
         let PythonLine {
             id,

@@ -1,4 +1,4 @@
-//! Environments and matrices that are made up.
+//! Synthetic environments and matrices.
 
 use super::*;
 use crate::compare::compare_matrices;

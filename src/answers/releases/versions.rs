@@ -1,4 +1,4 @@
-//! In which releases one line calls `cuInit`: what the program knows of the committed matrix.
+//! Releases in which a line calls `cuInit`, from the committed matrix.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

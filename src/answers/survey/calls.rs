@@ -1,7 +1,7 @@
-//! `survey calls`: what each call does as the first call of a process.
+//! `survey calls`: the effects of each call as the first call of a process.
 //!
-//! After the call, the mask is set to nothing; then `cuInit` and a count show which GPUs the driver sees. If it had
-//! read the mask already, it shows its GPUs, otherwise none. One visible GPU is enough for this, and a start of the
+//! After the call, the mask is set to nothing; then `cuInit` and a count show which GPUs the driver sees. If the driver
+//! had read the mask already, it shows its GPUs, otherwise none. One visible GPU is enough for this, and a start of the
 //! driver is most of the cost of an attempt.
 
 mod answer;
@@ -87,7 +87,7 @@ pub struct CallSeen {
     pub elapsed_ns: u64,
 }
 
-/// The questions of the survey.
+/// Returns the questions of the survey.
 pub(super) fn questions(request: &SurveyRequest<'_>) -> Result<SurveyQuestions, Invalid> {
     let recipes = load_recipes(request.visible_gpus)?;
     let left_out = recipes.not_asked((request.exported)());
@@ -217,7 +217,7 @@ impl CallRow {
     }
 }
 
-/// The median of each GPU in bytes, unless attempts differ by more than noise.
+/// Returns the median of each GPU in bytes, unless attempts differ by more than noise.
 fn used(
     seen: &[CallSeen],
     gpus: usize,

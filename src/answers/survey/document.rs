@@ -94,7 +94,7 @@ impl SurveyDocument {
             .collect()
     }
 
-    /// Its rows, if they are of this type; none otherwise.
+    /// Returns its rows, if they have this type; empty otherwise.
     pub fn rows_of<R: KindRow>(&self) -> Vec<R> {
         if self.kind != R::KIND {
             return Vec::new();
@@ -104,7 +104,7 @@ impl SurveyDocument {
     }
 }
 
-/// The JSON Schema of surveys of all kinds.
+/// Returns the JSON Schema of surveys of all kinds.
 pub fn schema() -> Value {
     let mut generator = SchemaGenerator::default();
     let of_kinds: Vec<Value> = SurveyKind::all()
@@ -123,11 +123,11 @@ pub fn schema() -> Value {
 /// Settings of a survey.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Header {
-    /// The run's id, which is also the folder's name.
+    /// Id of the run, which is also the name of its directory.
     pub id: String,
     /// The version of cuda-pitfalls.
     pub version: String,
-    /// RFC 3339, UTC.
+    /// Start of the survey: RFC 3339, UTC.
     pub started_at: String,
     /// RFC 3339, UTC; null until it has finished.
     pub finished_at: Option<String>,

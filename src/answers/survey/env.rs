@@ -58,7 +58,7 @@ pub struct Moment {
     pub effect: Option<bool>,
 }
 
-/// The questions of the survey.
+/// Returns the questions of the survey.
 pub(super) fn questions() -> Result<SurveyQuestions, Invalid> {
     let (variables, left_out) = variables_and_left_out()?;
     Ok(SurveyQuestions::Listed(

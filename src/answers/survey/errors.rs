@@ -48,14 +48,14 @@ pub struct ErrorRow {
     pub met: Option<bool>,
     /// Exception that it raised; null if it raised none, or if attempts differ.
     pub raised: Option<Raised>,
-    /// Its value: where the work was done. Null if it raised something, or if attempts differ.
+    /// Its value: the device that did the work. Null if it raised an exception, or if attempts differ.
     pub value: Option<String>,
     /// The first of its warnings, each with its category.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warned: Vec<String>,
     /// End of its process, unless with exit code 0.
     pub left: Option<String>,
-    /// For a control of the instrument: whether it showed what it must.
+    /// For a control of the instrument: `true` if it showed the required facts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub as_expected: Option<bool>,
     /// Number of attempts that count, and reasons why others do not.
@@ -66,18 +66,18 @@ pub struct ErrorRow {
 /// Effect of an error that is visible to the user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ErrorEffect {
-    /// The line did what it does without an error.
+    /// The line behaved the same as without an error.
     Nothing,
     /// The line continued with another value, such as the CPU, and raised no exception. It may have warned.
     Silent,
     /// The line raised an exception.
     Raises,
-    /// Its process did not leave by itself.
+    /// Its process did not exit by itself.
     Dies,
 }
 
 impl ErrorRow {
-    /// The control among these rows: the same line with every call passed on.
+    /// Returns the control among these rows: the same line with every call forwarded.
     pub fn control<'a>(&self, rows: &'a [ErrorRow]) -> Option<&'a ErrorRow> {
         rows.iter()
             .find(|row| row.line == self.line && row.returned.is_none() && !row.is_control())
@@ -105,7 +105,7 @@ impl ErrorRow {
     }
 }
 
-/// The questions of the survey.
+/// Returns the questions of the survey.
 pub(super) fn questions() -> LineQuestions {
     let list = List {
         lines: built_in(),

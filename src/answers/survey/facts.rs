@@ -21,7 +21,7 @@ pub struct FactRow {
 }
 
 impl FactRow {
-    /// The facts of a row of this machine.
+    /// Returns the facts of a row of this machine.
     pub fn new<R: KindRow>(row: &R, machine: &Machine) -> FactRow {
         let (question, libcudart) = row.question();
         let mut facts = document_fields(row);

@@ -31,7 +31,7 @@ pub(crate) fn document(kind: SurveyKind, rows: &[Value], gpus: usize) -> Value {
     })
 }
 
-/// A row, or a part of a document, with some of its fields replaced.
+/// Returns a row, or a part of a document, with some of its fields replaced.
 pub(crate) fn but(mut row: Value, fields: Value) -> Value {
     row.as_object_mut()
         .unwrap()

@@ -33,7 +33,7 @@ pub struct KindFile {
     pub answers: Vec<[String; 2]>,
     /// The fact that has the memory of each GPU, which a fleet compares; empty for none.
     pub bytes: String,
-    /// The facts that two rows must have in common so that facts with `compared = "alike"` can be compared.
+    /// Facts that must be equal in two rows so that facts with `compared = "alike"` can be compared.
     alike: Vec<String>,
     /// Its facts, in the order in which they are compared.
     pub fact: Vec<FactForm>,
@@ -41,11 +41,11 @@ pub struct KindFile {
     pub section: Vec<SectionForm>,
 }
 
-/// A fact: what it is called, and whether it is compared.
+/// A fact: its name, and whether it is compared.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct FactForm {
-    /// Its field in a row; `died.by` is a field of a field. If the first field is a list, each of its entries has the fact.
+    /// Field in a row; `died.by` is a field of a field. If the first field is a list, each of its entries has the fact.
     pub name: String,
     /// Name in comparisons and above columns; `{before}` is another field of an entry of a list. A column without words
     /// is not displayed, and keeps rows separate that are otherwise equal.
@@ -76,11 +76,11 @@ pub enum ValueForm {
     /// Unchanged.
     #[default]
     Plain,
-    /// GPUs by their numbers.
+    /// GPUs by their indices.
     Gpus,
     /// Amounts of memory, which include some noise.
     Memory,
-    /// A place in a program, whose line differs between versions that behave alike.
+    /// A place in a program. Its line number differs between versions that behave the same.
     Place,
     /// The spread of a time.
     Time,
@@ -98,7 +98,7 @@ pub enum Compared {
     Always,
     /// In rows that are alike.
     Alike,
-    /// In rows that are not.
+    /// In rows that are not alike.
     Otherwise,
     /// Property of the question, and not a fact: rows that differ in it cannot be compared.
     Asked,
@@ -108,9 +108,9 @@ pub enum Compared {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct SectionForm {
-    /// Its title; `{rows}` is how many rows it has, and `{machine}` the machine of its document.
+    /// Title; `{rows}` stands for the number of its rows, and `{machine}` for the machine of its document.
     pub title: String,
-    /// A paragraph in front of its table.
+    /// Paragraph before its table.
     pub text: String,
     /// Name of content that its kind generates by itself; if omitted, the section is the table of all matching rows.
     pub made: String,
@@ -119,13 +119,13 @@ pub struct SectionForm {
     pub conditions: Vec<String>,
     /// The facts in its columns.
     pub columns: Vec<String>,
-    /// Facts in whose order rows that are alike in all other columns become one, which has all their values.
+    /// Facts to sort by. Rows that are equal in all other columns become one row with all their values of these facts.
     pub joined: Vec<String>,
-    /// A fact and another one: for each value of the one there is a column, which has the other one.
+    /// Two facts: each value of the first one gets a column with the values of the second one.
     pub across: Option<[String; 2]>,
     /// Separator between joined values; if omitted, a comma.
     pub between: Option<String>,
-    /// A fact: for each of its values there is a section, which has the value for its title.
+    /// A fact: each of its values gets a section with the value as its title.
     pub each: String,
     /// `true` if it is generated for each document separately.
     pub per_document: bool,
@@ -134,8 +134,8 @@ pub struct SectionForm {
 }
 
 impl SurveyKind {
-    /// The file of the kind, with the facts that every kind has. It is empty if it cannot be read, which a test
-    /// excludes.
+    /// Returns the file of the kind, with the facts that every kind has. It is empty if it cannot be parsed; a test
+    /// rules that out.
     pub fn kind_file(self) -> &'static KindFile {
         static FILES: LazyLock<BTreeMap<SurveyKind, KindFile>> = LazyLock::new(|| {
             let common = read("common").unwrap_or_default().fact;
@@ -174,7 +174,7 @@ impl KindFile {
         self.options.iter().any(|known| known == option)
     }
 
-    /// The fact in a field. One that the file does not name has the field's name.
+    /// Returns the fact in a field. A fact that is not in the file is named after the field.
     pub fn fact(&self, name: &str) -> FactForm {
         let known = self.fact.iter().find(|fact| fact.name == name).cloned();
         known.unwrap_or_else(|| FactForm {
@@ -186,7 +186,8 @@ impl KindFile {
 }
 
 impl FactForm {
-    /// A value as it is compared: a place has no line, which differs between versions that behave alike.
+    /// Returns a value in the form for comparisons: a place without its line number, which differs between versions
+    /// that behave the same.
     pub fn comparable_value(&self, value: &Value) -> Value {
         match value {
             Value::String(at) if self.form == ValueForm::Place => without_line(at).into(),
@@ -194,7 +195,7 @@ impl FactForm {
         }
     }
 
-    /// The values of the fact in a row, each with its words: one, or one of each entry of a list.
+    /// Returns the values of the fact in a row, each with its words: a single one, or one for each entry of a list.
     pub fn values<'r>(&self, row: &'r FactRow) -> Vec<(String, &'r Value)> {
         match self
             .name

@@ -7,10 +7,10 @@ use serde::de::DeserializeOwned;
 use cuda_pitfalls_core::catalogue::{Invalid, kernel_names};
 use cuda_pitfalls_core::scenario::{Diagnostic, Excerpts};
 
-/// The content of a list; `read` says what is wrong at a place of the file.
+/// Returns the content of a list. `read` returns the first error and its place in the file.
 ///
 /// # Errors
-/// Those of the list, with places.
+/// Returns the errors of the list, with their places.
 pub(crate) fn read_list<F: DeserializeOwned, T>(
     path: &str,
     source: &str,

@@ -1,7 +1,7 @@
-//! `survey mask`: how the driver reads `CUDA_VISIBLE_DEVICES` and `CUDA_DEVICE_ORDER`.
+//! `survey mask`: the driver's rules for `CUDA_VISIBLE_DEVICES` and `CUDA_DEVICE_ORDER`.
 //!
-//! A worker is started with the mask, calls `cuInit`, and lists the GPUs that it sees, in order. The row also has what
-//! `mask::parse` predicts for the same text.
+//! A worker is started with the mask, calls `cuInit`, and lists the GPUs that it sees, in order. The row also contains
+//! the prediction of `mask::parse` for the same text.
 
 use std::collections::BTreeSet;
 
@@ -27,7 +27,7 @@ use cuda_pitfalls_core::scenario::Case;
 /// The group of generated masks.
 pub const GENERATED: &str = "Generated";
 
-/// One mask.
+/// Results of a mask.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct MaskRow {
     /// The group of the form, such as `Numbers`; `Generated` for generated masks.
@@ -63,7 +63,7 @@ pub struct Predicted {
     pub gpus: Vec<u32>,
 }
 
-/// The questions of the survey.
+/// Returns the questions of the survey.
 pub(super) fn questions(request: &SurveyRequest<'_>) -> Result<SurveyQuestions, Invalid> {
     let (mut items, mut left_out, mut known) = (Vec::new(), Vec::new(), BTreeSet::new());
     for (group, form) in mask::mask_forms() {
@@ -145,10 +145,10 @@ impl KindRow for MaskRow {
     }
 }
 
-/// The question about a mask, with these UUIDs in NVML order.
+/// Returns the question about a mask, with these UUIDs in NVML order.
 ///
 /// # Errors
-/// Too few GPUs for the mask, which is named.
+/// Returns the mask if there are too few GPUs for it.
 fn mask_item(form: Form, group: &str, uuids: &[String]) -> Result<Item, (String, MissingGpus)> {
     let Form { mask, order, note } = form;
     let filled = mask
@@ -195,7 +195,7 @@ fn mask_item(form: Form, group: &str, uuids: &[String]) -> Result<Item, (String,
     })
 }
 
-/// The rows with predictions of today's rule, for the machine of the survey.
+/// Returns the rows with predictions of the current rule, for the machine of the survey.
 pub fn by_todays_rule(document: &SurveyDocument) -> Vec<MaskRow> {
     let uuids = gpu_uuids(&document.machine);
     document
@@ -210,8 +210,8 @@ fn gpu_uuids(machine: &Machine) -> Vec<String> {
 }
 
 impl MaskRow {
-    /// The row with the prediction of today's rule, on a machine with these UUIDs in NVML order. What was measured
-    /// stays, and a row whose mask cannot be parsed stays as it is.
+    /// Returns the row with the prediction of the current rule, on a machine with these UUIDs in NVML order.
+    /// Measurements are kept, and a row whose mask cannot be parsed is unchanged.
     fn by_todays_rule(&self, uuids: &[String]) -> MaskRow {
         let filled = self
             .mask

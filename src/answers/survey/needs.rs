@@ -57,7 +57,7 @@ pub struct NeedRow {
     pub gpus: Option<Vec<u32>>,
     /// End of the program, if it did not exit by itself; null if it did, or if attempts disagree.
     pub died: Option<Death>,
-    /// The files and system calls that it asked for, call by call; only where a filter refuses nothing.
+    /// Files and system calls that it used, call by call; only if a filter denies nothing.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub asked: Vec<SystemUse>,
     /// Number of attempts that count, and reasons why others do not.
@@ -74,12 +74,12 @@ pub struct ReturnedStatus {
     pub status: String,
 }
 
-/// The end of a program that did not leave by itself.
+/// End of a program that did not exit by itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Death {
-    /// A signal by its name, `hang`, `exit` and a code, or `child` if a child ended that had to make the calls.
+    /// Name of a signal, `hang`, `exit` and a code, or `child` if a child that had to make the calls died.
     pub by: String,
-    /// The call that was under way.
+    /// Call that was running.
     pub at: Option<String>,
 }
 
@@ -90,7 +90,7 @@ pub struct SystemUse {
     pub during: String,
     /// Number of times that each system call was made.
     pub system_calls: BTreeMap<String, u64>,
-    /// The files that were named.
+    /// Files that were named.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub files: BTreeMap<String, PathUse>,
 }
@@ -98,7 +98,7 @@ pub struct SystemUse {
 /// Name of the denial of everything that makes no difference by itself, each with an error that makes no difference.
 pub const EVERYTHING_ELSE: &str = "everything else";
 
-/// Stands between [`EVERYTHING_ELSE`] and what is not refused of it.
+/// Separator between [`EVERYTHING_ELSE`] and the part of it that is not denied.
 const BUT: &str = " but ";
 /// Separator between [`EVERYTHING_ELSE`] and what is denied in addition.
 const AND: &str = " and ";
@@ -109,7 +109,7 @@ const CHILD: &str = "child";
 /// Name of the time before the first step.
 const LOAD: &str = "load";
 
-/// The questions of the survey.
+/// Returns the questions of the survey.
 pub(super) fn questions() -> SurveyQuestions {
     SurveyQuestions::Staged(refusals::left_out())
 }
@@ -203,7 +203,7 @@ impl NeedRow {
         self.died.is_some() || (self.has_facts() && is_other)
     }
 
-    /// The first call that did not return what it returns without a refusal, and its status.
+    /// Returns the first call with another result than without a denial, and its status.
     pub fn first_failure(&self, control: &NeedRow) -> Option<&ReturnedStatus> {
         let usual = control.statuses.as_deref().unwrap_or_default();
         let mut statuses = self.statuses.as_deref()?.iter();
@@ -249,7 +249,8 @@ impl NeedRow {
         }
     }
 
-    /// The control of a row among others: the same program at the same moment, with a filter that refuses nothing.
+    /// Returns the control of a row among others: the same program at the same moment, with a filter that denies
+    /// nothing.
     pub fn control<'a>(&self, rows: &'a [NeedRow]) -> Option<&'a NeedRow> {
         control(rows, self.program, self.moment)
     }

@@ -1,7 +1,7 @@
-//! `survey python`: what a Python line does to CUDA in a fresh process.
+//! `survey python`: the effects of a Python line on CUDA in a fresh process.
 //!
-//! The line, and the lines before it, run in an interpreter that is traced. Everything that the process does after the
-//! line begins counts as the line's doing.
+//! The line, and the lines before it, run in a traced interpreter. All actions of the process after the line begins are
+//! attributed to the line.
 
 mod control;
 mod list;
@@ -28,7 +28,7 @@ use cuda_pitfalls_core::verdict::Reason;
 /// The group of the instrument's controls.
 pub const INSTRUMENT: &str = "instrument";
 
-/// One line.
+/// Results of a line.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PythonRow {
     /// The name of the row, such as `torch.cuda.is_available`.
@@ -51,7 +51,7 @@ pub struct PythonRow {
     /// Facts that all attempts agree on.
     #[serde(flatten)]
     pub facts: PythonFacts,
-    /// For a control: whether it showed what it must.
+    /// For a control: `true` if it showed the required facts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub as_expected: Option<bool>,
     /// Number of attempts that count, and reasons why others do not.
@@ -61,7 +61,7 @@ pub struct PythonRow {
     pub seen: Vec<PythonSeen>,
 }
 
-/// A place without its line number, which differs between versions that behave alike.
+/// Returns a place without its line number, which differs between versions that behave the same.
 pub(crate) fn without_line(at: &str) -> String {
     let Some((file, rest)) = at.split_once(':') else {
         return at.to_string();
@@ -187,7 +187,7 @@ pub struct PythonSeen {
     pub alone: bool,
 }
 
-/// Lines of Python, and what is kept of what they do.
+/// Python lines, and the function that makes their rows.
 pub struct LineQuestions {
     /// The lines.
     pub list: List,
@@ -198,7 +198,7 @@ pub struct LineQuestions {
     pub has_memory: bool,
 }
 
-/// The questions of the survey.
+/// Returns the questions of the survey.
 pub(super) fn questions() -> Result<LineQuestions, Invalid> {
     let row = |_: &PythonLine, row: PythonRow, _| SurveyRow::new(&row.without_more());
     Ok(LineQuestions {
@@ -251,7 +251,7 @@ impl KindRow for PythonRow {
 }
 
 impl PythonRow {
-    /// A row without results for this line.
+    /// Returns a row without results for this line.
     pub fn new(line: &PythonLine, interpreter: Option<&Interpreter>) -> PythonRow {
         let mut versions = BTreeMap::new();
         for name in line.packages() {
@@ -282,7 +282,7 @@ impl PythonRow {
         }
     }
 
-    /// The row without the further lines of exceptions, which only `survey errors` keeps.
+    /// Returns the row without the further lines of exceptions, which only `survey errors` keeps.
     fn without_more(mut self) -> PythonRow {
         let seen = self.seen.iter_mut().map(|seen| &mut seen.facts);
         for facts in seen.chain([&mut self.facts]) {
@@ -293,13 +293,13 @@ impl PythonRow {
         self
     }
 
-    /// The row, marked as not measured.
+    /// Returns the row, marked as not measured.
     pub fn as_unmeasured(mut self, reason: Reason, detail: String) -> PythonRow {
         self.standing.unmeasured = Some(Unmeasured { reason, detail });
         self
     }
 
-    /// The row with the results of these attempts, in the order in which they were made.
+    /// Returns the row with the results of these attempts, in the order in which they were made.
     pub fn with_attempts(mut self, attempts: Vec<PythonAttempt>) -> PythonRow {
         let (mut counting, mut standing) = (Vec::new(), RowAttempts::default());
         for made in &attempts {

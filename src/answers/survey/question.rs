@@ -13,11 +13,11 @@ use cuda_pitfalls_core::report::ScenarioReport;
 use cuda_pitfalls_core::scenario::{Case, Check, Gpus, Instance, Needs, Scenario};
 use cuda_pitfalls_core::verdict::Provenance;
 
-/// The longest that one step of a survey may take, in milliseconds: the slowest start of a driver takes a few seconds,
-/// and a call that hangs does so in every attempt.
+/// Maximum duration of one step of a survey, in milliseconds: the slowest start of a driver takes a few seconds, and a
+/// call that hangs does so in every attempt.
 const STEP_TIMEOUT_MS: u64 = 10_000;
 
-/// The case of a question that has no other.
+/// Name of the case of a question that has only one.
 pub(super) const TRAP: &str = "trap";
 
 /// Inputs for the questions of a survey.
@@ -32,17 +32,17 @@ pub struct SurveyRequest<'a> {
     pub generate: usize,
     /// Attempts of each generated mask.
     pub repeat_generated: u32,
-    /// The functions that libcuda and the libcudarts export, which takes a while to find out.
+    /// Returns the functions that libcuda and the libcudarts export. It takes a while.
     pub exported: &'a dyn Fn() -> Vec<String>,
 }
 
 /// The questions of a survey, and the order in which they run.
 pub enum SurveyQuestions {
-    /// Each once, whatever the others show; and what is not asked.
+    /// Questions that run once, independent of the results of the others; and the excluded items.
     Listed(Vec<Item>, Vec<LeftOut>),
     /// Questions in stages, where each stage follows from the rows before; and the excluded items.
     Staged(Vec<LeftOut>),
-    /// Lines of Python, each in a program that is traced.
+    /// Python lines, each in a traced program.
     Lines(LineQuestions),
 }
 
@@ -56,9 +56,9 @@ pub struct Item {
     pub of_libcudart: bool,
     /// The scenario.
     pub scenario: Scenario,
-    /// The number of attempts, if it differs from that of the survey.
+    /// Number of attempts, if it differs from the survey's.
     pub repeat: Option<u32>,
-    /// The row with these results.
+    /// Returns the row with these results.
     pub reduce: Box<dyn Fn(&SurveyAnswer<'_>) -> SurveyRow>,
 }
 
@@ -94,7 +94,8 @@ pub struct SurveyAnswer<'a> {
 }
 
 impl<'a> SurveyAnswer<'a> {
-    /// The plan of a case, and the recordings of its attempts that count; `None` if it was not planned or not made.
+    /// Returns the plan of a case, and the recordings of its attempts that count; `None` if it was not planned or did
+    /// not run.
     pub(super) fn case_recordings(&self, case: &str) -> Option<(&'a CasePlan, Vec<&'a Recording>)> {
         let planned = self.report.plan.as_ref()?.case(case)?;
         let made = self.report.cases.iter().find(|made| made.name == case)?;
@@ -131,8 +132,8 @@ pub(super) fn status_name(status: &Status) -> String {
         .unwrap_or_else(|| status.code.to_string())
 }
 
-/// The scenario that makes these cases. `gpus` is how many GPUs the worker's mask names; `None` for no mask. Without
-/// checks of an effect, the effect is that the worker exits normally.
+/// Returns the scenario with these cases. `gpus` is the number of GPUs in the worker's mask; `None` for no mask.
+/// Without checks of an effect, the effect is that the worker exits normally.
 pub(super) fn scenario(
     name: String,
     question: String,

@@ -35,7 +35,7 @@ pub struct SurveyRow {
 }
 
 impl SurveyRow {
-    /// The row with these facts.
+    /// Returns the row with these facts.
     pub fn new<R: KindRow>(row: &R) -> SurveyRow {
         let mut facts = document_fields(row);
         document_fields(row.standing())
@@ -51,16 +51,16 @@ impl SurveyRow {
         }
     }
 
-    /// The row in the type of its kind.
+    /// Returns the row in the type of its kind.
     ///
     /// # Errors
-    /// It does not fit the type.
+    /// Returns an error if it does not fit the type.
     pub fn read<R: KindRow>(&self) -> serde_json::Result<R> {
         serde_json::to_value(self).and_then(serde_json::from_value)
     }
 }
 
-/// The fields of a value in documents.
+/// Returns the fields of a value in documents.
 pub(super) fn document_fields(value: &impl Serialize) -> Map<String, Value> {
     serde_json::to_value(value)
         .ok()
@@ -68,12 +68,12 @@ pub(super) fn document_fields(value: &impl Serialize) -> Map<String, Value> {
         .unwrap_or_default()
 }
 
-/// Something that was not asked about.
+/// An excluded item.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub struct LeftOut {
     /// Its name, or a pattern for several (`*_ptsz`).
     pub name: String,
-    /// Why.
+    /// Reason.
     pub reason: String,
 }
 
@@ -110,7 +110,7 @@ pub fn format_row_key(question: &str, libcudart: Option<&str>) -> String {
 }
 
 impl RowAttempts {
-    /// The attempts of a question, from its results.
+    /// Returns the attempts of a question, from its results.
     pub fn from_report(done: &ScenarioReport) -> RowAttempts {
         let attempts = || done.cases.iter().flat_map(|case| &case.attempts);
         let counting = attempts()
@@ -165,7 +165,7 @@ impl RowAttempts {
     }
 }
 
-/// The row of a kind: what its recipe asks, and what it makes of the answers.
+/// The row of a kind: the question of its recipe, and the facts derived from the answers.
 pub trait KindRow:
     Clone + Debug + Serialize + DeserializeOwned + JsonSchema + Send + Sync + 'static
 {
@@ -175,7 +175,7 @@ pub trait KindRow:
     /// Returns the question, and the libcudart that answered it, if the question runs on each.
     fn question(&self) -> (String, Option<String>);
 
-    /// The question with the libcudart, unique in the document.
+    /// Returns the question with the libcudart, unique in the document.
     fn key(&self) -> String {
         let (question, libcudart) = self.question();
         format_row_key(&question, libcudart.as_deref())

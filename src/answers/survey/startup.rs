@@ -47,7 +47,7 @@ pub struct StartCase {
     pub beside: StartBeside,
     /// The host memory before the first call, with the libraries loaded; null if it was not read.
     pub before: Option<ProcessMemory>,
-    /// Each call, in their order.
+    /// Calls, in order.
     pub steps: Vec<StartStep>,
 }
 
@@ -64,35 +64,34 @@ pub struct StartStep {
     pub host: Option<ProcessMemory>,
 }
 
-/// The host memory of a process, as `/proc/PID/status` has it, in bytes. A figure is null if the kernel does not give
-/// it.
+/// Host memory of a process from `/proc/PID/status`, in bytes. A figure is null if the kernel does not report it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ProcessMemory {
-    /// `VmRSS`: what is in memory, the pages of libraries included.
+    /// `VmRSS`: resident memory, including the pages of libraries.
     pub resident_bytes: Option<FigureRange>,
-    /// `RssAnon`: what of it is the process's own.
+    /// `RssAnon`: the part of it that is anonymous.
     pub anonymous_bytes: Option<FigureRange>,
     /// `VmLck`: locked by mlock(2).
     pub locked_bytes: Option<FigureRange>,
-    /// `VmPin`: pinned by the kernel, where it counts that.
+    /// `VmPin`: pinned by the kernel, if the kernel counts it.
     pub pinned_bytes: Option<FigureRange>,
     /// `VmSize`: the address space.
     pub virtual_bytes: Option<FigureRange>,
 }
 
-/// A figure over all attempts.
+/// Range of a figure over all attempts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FigureRange {
     /// The smallest.
     pub least: i64,
-    /// The middle one; of two, the smaller one.
+    /// Median; if there are two middle figures, the smaller one.
     pub median: i64,
     /// The largest.
     pub most: i64,
 }
 
 impl FigureRange {
-    /// The spread of some figures; `None` for none.
+    /// Returns the range of some figures; `None` if there are no figures.
     pub fn from_figures(figures: impl IntoIterator<Item = i64>) -> Option<FigureRange> {
         let figures: Vec<i64> = figures.into_iter().collect();
         let (least, most) = (*figures.iter().min()?, *figures.iter().max()?);
@@ -116,7 +115,7 @@ impl StartStep {
 }
 
 impl StartCase {
-    /// A step by its label.
+    /// Returns a step by its label.
     pub fn step(&self, call: &str) -> Option<&StartStep> {
         self.steps.iter().find(|step| step.call == call)
     }
@@ -128,7 +127,7 @@ impl StartRow {
         self.cases.iter().find(|case| case.beside == beside)
     }
 
-    /// The program and what it sees, whichever libcudart it uses.
+    /// Returns the program and its visible GPUs, without the libcudart.
     pub fn question_subject(&self) -> String {
         format!("{} {} visible", self.program.name(), self.visible_gpus)
     }
@@ -173,7 +172,7 @@ impl StartRow {
     }
 }
 
-/// The questions of the survey.
+/// Returns the questions of the survey.
 pub(super) fn questions(request: &SurveyRequest<'_>) -> SurveyQuestions {
     let programs = StartProgram::ALL.into_iter();
     let items = programs.flat_map(|program| {
@@ -314,7 +313,7 @@ fn seen(planned: &CasePlan, recording: &Recording) -> Vec<CallReading> {
     seen
 }
 
-/// The attempts of one case together. `None` if no attempt counts, or if they do not make the same calls.
+/// Returns the combined attempts of one case; `None` if no attempt counts, or if they do not make the same calls.
 fn case(
     beside: StartBeside,
     seen: &[Vec<CallReading>],

@@ -19,7 +19,7 @@ pub enum CallAnswer {
 }
 
 impl CallRow {
-    /// The C function: the row's name without the suffix that distinguishes several rows of one function.
+    /// Returns the C function: the row's name without the suffix that distinguishes several rows of one function.
     pub fn function(&self) -> &str {
         self.call
             .split_once('-')

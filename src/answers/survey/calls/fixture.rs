@@ -3,7 +3,7 @@
 use super::CallRow;
 use crate::survey::RowAttempts;
 
-/// A measured row of `cudaSetDevice`.
+/// Returns a measured row of `cudaSetDevice`.
 pub(crate) fn row(version: &str, freezes: bool, context: bool) -> CallRow {
     CallRow {
         call: "cudaSetDevice".into(),

@@ -18,7 +18,7 @@ use cuda_pitfalls_core::source::tree::{Data, Node};
 const PATH: &str = "scenarios/surveys/calls.toml";
 const SOURCE: &str = cuda_pitfalls_scenarios::CALLS;
 
-/// The reason for a symbol that no list names, for instance because a newer library added it.
+/// Reason for a symbol that is not in any list, for instance because a newer library added it.
 const NO_RECIPE: &str = "no recipe yet: scenarios/surveys/calls.toml does not name it";
 
 /// The content of the file.
@@ -26,9 +26,9 @@ const NO_RECIPE: &str = "no recipe yet: scenarios/surveys/calls.toml does not na
 pub struct Recipes {
     /// The calls, in the order of the file.
     pub calls: Vec<Recipe>,
-    /// Patterns of calls that refuse all arguments that a first call can have, with the reason.
+    /// Patterns of calls that fail with all arguments that a first call can have, with the reason.
     pub refused: Vec<LeftOut>,
-    /// Patterns of exported names that are not asked about, with the reason.
+    /// Patterns of exported names that are excluded, with the reason.
     pub left_out: Vec<LeftOut>,
 }
 
@@ -49,8 +49,8 @@ impl Recipes {
         reason(&self.left_out, name)
     }
 
-    /// Every one of these exported functions that no recipe calls, with the reason. If none is known, the patterns
-    /// themselves.
+    /// Returns the exported functions that no recipe calls, with the reason. If the exported functions are unknown,
+    /// returns the patterns themselves.
     pub(super) fn not_asked(&self, exported: Vec<String>) -> Vec<LeftOut> {
         let mut names: BTreeSet<String> = exported.into_iter().collect();
         names.retain(|name| !self.calls.iter().any(|recipe| recipe.symbol == *name));
@@ -89,7 +89,7 @@ pub struct Recipe {
     pub symbol: String,
     /// Number of GPUs visible to the worker.
     pub visible_gpus: u32,
-    /// The symbols of the calls before it, which make the handles or memory that it needs.
+    /// Symbols of the calls before it, which create the handles or memory that it needs.
     pub before: Vec<String>,
     /// The groups that it belongs to.
     pub sets: Vec<String>,
@@ -102,7 +102,7 @@ pub(super) fn label(recipe: &str) -> String {
     format!("the-{recipe}")
 }
 
-/// The label of the step that makes an earlier call.
+/// Returns the label of the step that makes an earlier call.
 pub(super) fn label_before(recipe: &str, index: usize) -> String {
     format!("before-{recipe}-{index}")
 }
@@ -111,7 +111,7 @@ pub(super) fn label_before(recipe: &str, index: usize) -> String {
 #[serde(deny_unknown_fields)]
 struct RecipesFile {
     calls: Vec<Node>,
-    /// Steps that make handles or memory for calls, by name.
+    /// Steps that create handles or memory for calls, by name.
     #[serde(default)]
     before: BTreeMap<String, Vec<Node>>,
     #[serde(default)]
@@ -129,10 +129,10 @@ struct NamesGroup {
     reason: String,
 }
 
-/// The recipes of the program, for workers that see this many GPUs.
+/// Returns the built-in recipes, for workers that see this many GPUs.
 ///
 /// # Errors
-/// Those of the file, with their places.
+/// Returns the errors of the file, with their places.
 pub fn load_recipes(visible_gpus: u32) -> Result<Recipes, Invalid> {
     read(SOURCE, visible_gpus)
 }
@@ -207,7 +207,7 @@ fn find_call(step: &Node) -> Result<&'static Call, RecipeError> {
     Err(RecipeError::Call(keys.next().cloned().unwrap_or_default()))
 }
 
-/// The earlier steps that a step refers to by name. The reference is removed from the step.
+/// Returns the earlier steps that a step refers to by name, and removes the reference from the step.
 fn before<'k>(
     step: &mut Node,
     known: &'k BTreeMap<String, Vec<Node>>,
@@ -270,7 +270,7 @@ impl Recipe {
         })
     }
 
-    /// The question: the call, then a mask that shows no GPU, then which GPUs the driver sees.
+    /// Returns the question: the call, then a mask that hides all GPUs, then the number of GPUs that the driver sees.
     pub fn into_item(self) -> Item {
         let Recipe {
             name,

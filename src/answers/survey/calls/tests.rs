@@ -78,7 +78,7 @@ fn row_of(attempts: &[AttemptScript]) -> CallRow {
     answered(row, planned, made.collect())
 }
 
-/// The row of these attempts at what was planned.
+/// Returns the row of these attempts with this plan.
 fn answered(row: CallRow, planned: CasePlan, attempts: Vec<Attempt>) -> CallRow {
     let mut done = scenario(
         VerdictKind::Reproduced,

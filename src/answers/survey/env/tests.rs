@@ -53,7 +53,7 @@ fn attempt(returned: Returned) -> Attempt {
     Attempt::new(0, script.recording())
 }
 
-/// The results of a variable's question, by case.
+/// Returns the results of a variable's question, by case.
 fn done(cases: &[(&str, &[Returned])]) -> ScenarioReport {
     let planned = cases
         .iter()
@@ -104,7 +104,7 @@ fn row_of(done: &ScenarioReport) -> EnvRow {
         })
 }
 
-/// A row from three attempts that agree: at exec, before each of the three moments, never.
+/// Returns a row from three attempts that agree: at exec, before each of the three moments, never.
 fn told(exec: Returned, moments: [Returned; 3], never: Returned) -> EnvRow {
     let [init, context, query] = moments.map(|returned| [returned; 3]);
     row_of(&done(&[

@@ -1,4 +1,4 @@
-//! The variables to ask about. `scenarios/surveys/env.toml` is read strictly.
+//! The variables to test. `scenarios/surveys/env.toml` is parsed strictly.
 
 use std::collections::BTreeMap;
 
@@ -44,10 +44,10 @@ pub struct EnvVariable {
     /// Number of GPUs visible to the worker.
     #[serde(default = "one_gpu", deserialize_with = "gpus")]
     pub gpus: Gpus,
-    /// The calls, as the file has them.
+    /// The calls in the form of the file.
     #[serde(rename = "steps")]
     step_tables: Spanned<Vec<Node>>,
-    /// The checks, as the file has them.
+    /// The checks in the form of the file.
     #[serde(rename = "effect")]
     effect_tables: Vec<Spanned<CheckFile>>,
     #[serde(skip)]
@@ -83,15 +83,15 @@ struct VariablesFile {
     left_out: Vec<LeftOut>,
 }
 
-/// The variables to ask about, in the order of the list.
+/// Returns the variables to test, in the order of the list.
 ///
 /// # Errors
-/// The errors of the list, with their places.
+/// Returns the errors of the list, with their places.
 pub fn variables() -> Result<Vec<EnvVariable>, Invalid> {
     variables_and_left_out().map(|(variables, _)| variables)
 }
 
-/// The variables, and documented ones that are not asked about, with the reasons.
+/// Returns the variables to test, and the excluded ones with the reasons.
 pub(super) fn variables_and_left_out() -> Result<(Vec<EnvVariable>, Vec<LeftOut>), Invalid> {
     read(SOURCE)
 }
@@ -123,7 +123,7 @@ pub(super) fn read(source: &str) -> Result<(Vec<EnvVariable>, Vec<LeftOut>), Inv
 }
 
 impl EnvVariable {
-    /// An error that the reader of scenarios cannot find.
+    /// Returns an error that the reader of scenarios cannot find.
     fn wrong(&self) -> Option<String> {
         if self.moments.is_empty() {
             return Some("`moments` is empty, and nothing could be determined".to_string());
@@ -147,7 +147,7 @@ impl EnvVariable {
         self.steps.iter().position(|step| step.label == label)
     }
 
-    /// The question: the same calls with the variable at exec, set at each moment, and never.
+    /// Returns the question: the same calls with the variable at exec, set at each moment, and never.
     pub(super) fn into_item(self) -> Item {
         let set = Step::call("setenv", SET)
             .with("name", self.name.as_str())

@@ -27,7 +27,7 @@ impl FailureFile {
     }
 }
 
-/// Each line with every call passed on, and then with each status at each place.
+/// Returns each line with every call forwarded, and then with each status at each place.
 pub fn built_in() -> Vec<PythonLine> {
     let file = FailureFile::read();
     let mut all = Vec::new();

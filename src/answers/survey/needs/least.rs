@@ -26,7 +26,7 @@ pub struct Least {
     pub doubtful: BTreeSet<String>,
 }
 
-/// The errors in the order in which a sandbox prefers them.
+/// Errors in the order of preference of a sandbox.
 const PREFERRED: [&str; 5] = ["EPERM", "EACCES", "ENOENT", "ENOSYS", "EMFILE"];
 
 impl Least {

@@ -99,7 +99,7 @@ impl NeedsProgram {
                 .any(|selector| selector.split(' ').next() == Some(&name))
     }
 
-    /// The package and the lines of a program of Python lines.
+    /// Returns the package and the lines of a program that consists of Python lines.
     fn lines(self) -> Option<(&'static str, &'static [&'static str])> {
         Some(match self {
             NeedsProgram::Driver | NeedsProgram::Runtime | NeedsProgram::Nvml => return None,
@@ -148,7 +148,7 @@ impl NeedsProgram {
             .collect()
     }
 
-    /// The word for it in keys and selectors.
+    /// Returns the name in keys and selectors.
     pub fn name(self) -> String {
         word(self)
     }
@@ -290,13 +290,13 @@ impl NeedsProgram {
 }
 
 impl NeedsMoment {
-    /// The word for it in keys and selectors.
+    /// Returns the name in keys and selectors.
     pub fn name(self) -> String {
         word(self)
     }
 }
 
-/// The steps that refuse these targets, each by its error.
+/// Returns the steps that deny these targets, each with its error.
 pub(super) fn refusal_steps<'a>(
     all: impl IntoIterator<Item = (&'a str, Option<&'a str>)>,
 ) -> Vec<Step> {
@@ -330,7 +330,7 @@ pub(super) const START: &str = "start";
 const WAIT: &str = "wait";
 const CHILD: &str = "child";
 
-/// Every allocation, in bytes.
+/// Size of every allocation, in bytes.
 const MIB: i64 = 1 << 20;
 
 /// Maximum number of GPUs that a program uses.

@@ -19,13 +19,13 @@ use cuda_pitfalls_core::scenario::{Case, Check};
 const FILE_ERRORS: [&str; 4] = ["EPERM", "EACCES", "ENOENT", "EMFILE"];
 /// Errors for denied system calls: from a filter, and from a kernel that does not have them.
 const CALL_ERRORS: [&str; 2] = ["EPERM", "ENOSYS"];
-/// The errors that are tried again in children.
+/// Errors that are tried again in children.
 const CHILD_ERRORS: [&str; 2] = ["EPERM", "ENOSYS"];
 
 /// Error for a denial in addition to everything else.
 const ALONE: &str = "EPERM";
 
-/// System calls that are not refused, because no program runs without them, and why.
+/// System calls that are never denied, because no program runs without them, and the reasons.
 const NOT_REFUSED: [(&[&str], &str); 3] = [
     (
         &[
@@ -157,7 +157,7 @@ fn changes_something(row: &NeedRow, rows: &[NeedRow]) -> bool {
         .is_some_and(|control| row.differs_from(control))
 }
 
-/// The question of a row at a moment.
+/// Returns the question of a row at a moment.
 fn again(row: &NeedRow, moment: NeedsMoment, gpus: usize, repeat: u32) -> Item {
     need_item(
         row.program,
@@ -256,7 +256,7 @@ fn is_spared(call: &str) -> bool {
     NOT_REFUSED.iter().any(|(names, _)| names.contains(&call))
 }
 
-/// Everything that a program asked for after each moment, refused.
+/// Returns the denials of everything that a program used after each moment.
 fn refusal_items(rows: &[NeedRow], gpus: usize) -> Vec<Item> {
     let mut items = Vec::new();
     for program in NeedsProgram::ALL {
@@ -306,7 +306,7 @@ fn refusal_items(rows: &[NeedRow], gpus: usize) -> Vec<Item> {
     items
 }
 
-/// Everything that changed nothing, refused together.
+/// Returns the joint denials of everything that changed nothing.
 fn joint_refusal_items(rows: &[NeedRow], gpus: usize, repeat: u32) -> Vec<Item> {
     let mut items = Vec::new();
     for program in NeedsProgram::ALL {
@@ -341,7 +341,7 @@ fn repair_items(rows: &[NeedRow], gpus: usize) -> Vec<Item> {
     items
 }
 
-/// Each thing that changed something, refused together with all that need not be there.
+/// Returns the denials of each thing that changed something, together with everything that is not needed.
 fn taken_away(rows: &[NeedRow], gpus: usize, repeat: u32) -> Vec<Item> {
     let mut items = Vec::new();
     for program in NeedsProgram::ALL {
@@ -427,7 +427,7 @@ fn need_item(
     )
 }
 
-/// The question that these refusals make.
+/// Returns the question that consists of these denials.
 fn question(row: NeedRow, gpus: usize, refuses: Vec<Step>, repeat: u32) -> Item {
     let program = row.program;
     // A probe is a call of the driver too, and would be recorded as one of the step.

@@ -49,7 +49,7 @@ fn next(rows: &[NeedRow], gpus: usize, repeat: u32) -> Vec<crate::survey::Item> 
     super::next(rows, gpus, repeat, &PROGRAMS, &|_| true)
 }
 
-/// The controls of all programs on one GPU; that of the driver asked for these files and system calls in `cuInit`.
+/// Returns the controls of all programs on one GPU; the driver's control used these files and system calls in `cuInit`.
 fn controls(files: &[(&str, &str, bool)], calls: &[&str]) -> Vec<NeedRow> {
     let mut rows: Vec<NeedRow> = next(&[], 1, 3)
         .iter()

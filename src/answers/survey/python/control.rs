@@ -6,7 +6,7 @@ use super::{INSTRUMENT, PythonFacts, PythonLine, PythonRow};
 const OPEN: &str = "import ctypes\nlibcuda = ctypes.CDLL(\"libcuda.so.1\")";
 const RETAIN: &str = "libcuda.cuDevicePrimaryCtxRetain(ctypes.byref(ctypes.c_void_p()), ";
 
-/// A line, and what its row must show.
+/// A line, and the required facts of its row.
 pub struct Control {
     /// The line.
     pub line: PythonLine,
@@ -17,7 +17,7 @@ pub struct Control {
 }
 
 impl Control {
-    /// The row, with the result of the control.
+    /// Returns the row, with the result of the control.
     pub fn held(&self, row: PythonRow) -> PythonRow {
         let (facts, shows) = (&row.facts, &self.shows);
         let is_shown = row.standing.unmeasured.is_none()
@@ -32,7 +32,7 @@ impl Control {
     }
 }
 
-/// The controls for processes that see these GPUs, as NVML indices in the order of a mask or of `PCI_BUS_ID`.
+/// Returns the controls for processes that see these GPUs, as NVML indices in the order of a mask or of `PCI_BUS_ID`.
 pub fn instrument_controls(visible: &[u32]) -> Vec<Control> {
     let mut all = vec![
         Control {

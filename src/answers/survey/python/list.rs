@@ -1,4 +1,4 @@
-//! The rows to ask: `scenarios/surveys/python.toml`, or a file of the same format, read strictly.
+//! The lines to test: `scenarios/surveys/python.toml`, or a file of the same format, parsed strictly.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,10 +15,10 @@ use cuda_pitfalls_core::scenario::python::{self, PackageRequirement};
 const PATH: &str = "scenarios/surveys/python.toml";
 const SOURCE: &str = cuda_pitfalls_scenarios::LINES;
 
-/// The largest list in a file, in bytes. No person writes a list of thousands of rows.
+/// Maximum size of a list in a file, in bytes. Hand-written lists do not have thousands of rows.
 pub const MOST_BYTES: usize = 1 << 20;
 
-/// A Python line to ask about.
+/// A Python line to test.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PythonLine {
@@ -57,7 +57,7 @@ pub struct PythonLine {
 }
 
 impl PythonLine {
-    /// The packages among its needs.
+    /// Returns the packages among its needs.
     pub fn packages(&self) -> BTreeSet<String> {
         python::packages(self.needs.iter())
     }
@@ -95,7 +95,7 @@ impl PythonLine {
     }
 }
 
-/// The rows of a list, and what it leaves out.
+/// The rows of a list, and the excluded items.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct List {
     /// The rows, in the order of the file.
@@ -115,7 +115,7 @@ pub fn built_in() -> Result<List, Invalid> {
 /// Parses a list.
 ///
 /// # Errors
-/// The first one, with its place in `path`.
+/// Returns the first error, with its place in `path`.
 pub fn read(path: &str, source: &str) -> Result<List, Invalid> {
     read_list(path, source, |file: LinesFile, _| {
         let (mut lines, mut known) = (Vec::new(), BTreeSet::new());

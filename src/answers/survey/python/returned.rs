@@ -13,7 +13,7 @@ pub struct Returned {
     pub place: String,
     /// Calls that returned it. Calls that the library does not have are missing.
     pub calls: Vec<String>,
-    /// The status as a number; of `driver version` the version, of `NVML counts` the number of GPUs.
+    /// The status as a number; the version for `driver version`, the number of GPUs for `NVML counts`.
     pub code: u32,
     /// Status by its C name; as text for `driver version` and `NVML counts`.
     pub status: String,
@@ -23,7 +23,7 @@ pub struct Returned {
 const VERSION: &str = "driver version";
 
 impl Returned {
-    /// A status at a place.
+    /// Returns a status at a place.
     pub fn new(place: &str, calls: &[String], code: u32) -> Returned {
         let status = match place {
             VERSION => format!("CUDA {}.{}", code / 1000, code % 1000 / 10),
@@ -40,7 +40,7 @@ impl Returned {
         }
     }
 
-    /// The library that returns it: libcuda, or in older documents NVML.
+    /// Returns the library that returns it: libcuda, or in older documents NVML.
     pub fn library(&self) -> CallLibrary {
         library(&self.calls)
     }

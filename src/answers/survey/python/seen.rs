@@ -1,4 +1,4 @@
-//! From the trace of an attempt, and the messages of the row's program, to what the line did.
+//! Derives the actions of a line from the trace of an attempt and the messages of the row's program.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,10 +16,10 @@ use cuda_pitfalls_trace::{
 
 /// Names of functions and files, and the texts of exceptions and values, are cut to this many bytes.
 const LONGEST: usize = 200;
-/// The first line of an exception's text is cut to this many bytes, and the others to that many.
+/// Maximum length of the first line of an exception's text, in bytes; [`LONGEST_MORE`] applies to the others.
 const LONGEST_MESSAGE: usize = 400;
 const LONGEST_MORE: usize = 2000;
-/// The most functions in a stack: this many outermost ones, and this many innermost ones.
+/// Maximum number of functions in a stack: outermost ones, and innermost ones.
 const MOST_FRAMES: (usize, usize) = (8, 16);
 
 /// An exception.
@@ -172,8 +172,8 @@ impl PythonAttempt {
     }
 }
 
-/// The result of an attempt. `folder` has the row's own files, `limit_ns` is its time limit, and `alone` is whether no
-/// other attempt ran at the same time.
+/// Returns the result of an attempt. `folder` contains the row's own files, `limit_ns` is the time limit, and `alone`
+/// is `true` if no other attempt ran at the same time.
 pub fn made(
     trace: &Trace,
     said: &ProgramMessages,
@@ -370,7 +370,7 @@ impl LineHistory<'_> {
         seen.way = self.way(stack);
     }
 
-    /// The first `cuInit` after the line began: its process, and its stack.
+    /// Returns the first `cuInit` after the line began: its process, and its stack.
     fn first_init(&self) -> Option<(&ProgramHistory<'_>, &Init<'_>, &Stack)> {
         let mut first: Option<(&ProgramHistory, &Init, &TraceEvent)> = None;
         for program in &self.history.programs {
@@ -389,7 +389,7 @@ impl LineHistory<'_> {
         Some((program, init, &begun.stack))
     }
 
-    /// The command of a process: its program, and its arguments without the folders of files.
+    /// Returns the command of a process: its program, and its arguments without directories.
     fn command(&self, process: &TraceProcess) -> String {
         let mut words = Vec::new();
         for word in &process.arguments {
@@ -508,7 +508,8 @@ impl LineHistory<'_> {
         i64::try_from(most.unwrap_or(before).saturating_sub(before)).ok()
     }
 
-    /// The innermost public function of a package in a stack, else any function of one, else the row's own line.
+    /// Returns the innermost public function of a package in a stack, or else any function of a package, or else the
+    /// row's own line.
     fn at(&self, stack: &Stack) -> Option<String> {
         let package = |is_it: fn(&Frame) -> bool| {
             let mut frames = stack.frames.iter();
@@ -523,7 +524,7 @@ impl LineHistory<'_> {
         Some(self.named(found))
     }
 
-    /// The functions in a stack that are not the row's own, outermost first.
+    /// Returns the functions in a stack, except the row's own, outermost first.
     fn way(&self, stack: &Stack) -> Vec<String> {
         let mut way = Vec::new();
         for frame in stack.frames.iter().rev() {
@@ -546,8 +547,8 @@ impl LineHistory<'_> {
         (!self.folder.is_empty() && file.starts_with(self.folder)) || file.starts_with('<')
     }
 
-    /// A frame as text: `torch/cuda/__init__.py:180 is_available`; `ask.py:1` for the row's own code; for machine
-    /// code the function, or the library if its functions have no names.
+    /// Returns a frame as text: `torch/cuda/__init__.py:180 is_available`; `ask.py:1` for the row's own code; for
+    /// machine code the function, or the library if its functions do not have names.
     fn named(&self, frame: &Frame) -> String {
         let name = match (frame.package_file(), frame.line, frame.language) {
             (Some(file), Some(line), FrameLanguage::Python) => {

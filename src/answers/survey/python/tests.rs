@@ -7,7 +7,7 @@ use cuda_pitfalls_trace::{End, EventKind, EventSource, Frame, FrameOwner, Stack,
 const FOLDER: &str = "/tmp/run/row-0";
 const SECOND: u64 = 1_000_000_000;
 
-/// The messages of a program whose line begins and ends at these times, in milliseconds.
+/// Returns the messages of a program whose line begins and ends at these times, in milliseconds.
 fn said(ask_ms: u64, end_ms: u64) -> ProgramMessages {
     let (ask, end) = (ask_ms * 1_000_000, end_ms * 1_000_000);
     ProgramMessages::read(&format!(
@@ -20,7 +20,7 @@ fn shown(trace: &Trace, said: &ProgramMessages, alone: bool) -> PythonAttempt {
     made(trace, said, FOLDER, 60 * SECOND, alone)
 }
 
-/// A stack with functions of packages above the row's own line.
+/// Returns a stack with functions of packages above the row's own line.
 fn asked(frames: &[(&str, &str, u32)]) -> Stack {
     let mut stack = stack(frames);
     stack
@@ -44,7 +44,7 @@ fn init(trial: TraceBuilder, mask: &str) -> TraceBuilder {
         .init(&[("CUDA_VISIBLE_DEVICES", mask)], &[0, 1])
 }
 
-/// A line that asks torch for its GPUs by way of accelerate, and allocates on GPU 1.
+/// Returns a line that queries torch for its GPUs through accelerate, and allocates on GPU 1.
 fn line() -> TraceBuilder {
     let way = [
         ("__init__", "accelerate/state.py", 180),

@@ -1,4 +1,4 @@
-//! The programs that `survey startup` times, and what another process has done before.
+//! The programs that `survey startup` times, and the earlier actions of another process.
 
 use std::fmt::Display;
 
@@ -28,7 +28,7 @@ pub enum StartProgram {
 )]
 #[serde(rename_all = "snake_case")]
 pub enum StartBeside {
-    /// Nothing.
+    /// No action.
     Alone,
     /// `cuInit`, with the same mask.
     Initialised,
@@ -43,7 +43,7 @@ impl StartProgram {
         StartProgram::Nvml,
     ];
 
-    /// The word for it in keys and selectors.
+    /// Returns the word for it in keys and selectors.
     pub fn name(self) -> String {
         word(self)
     }
@@ -93,7 +93,8 @@ impl StartProgram {
         }
     }
 
-    /// Every step: what the first process does, and the calls in the one it starts, each with a reading of host memory.
+    /// Returns every step: the actions of the first process, and the calls in the process that it starts, each with a
+    /// reading of host memory.
     pub(super) fn steps(self, beside: StartBeside, visible_gpus: u32) -> Vec<Step> {
         let mut steps = vec![Step::call("mark", MARK)];
         if beside != StartBeside::Alone {
@@ -119,12 +120,12 @@ impl StartProgram {
     }
 }
 
-/// A call whose label is its name.
+/// Returns a call with its name as its label.
 pub(in crate::survey) fn call(name: &str) -> Step {
     Step::call(name, name)
 }
 
-/// A call that a program makes several times, with what tells it from the others.
+/// Returns a call that a program makes several times. `which` distinguishes it from the others.
 pub(in crate::survey) fn repeated_call(name: &str, which: impl Display) -> Step {
     Step::call(name, &format!("{name} {which}"))
 }
@@ -183,7 +184,7 @@ impl StartBeside {
         StartBeside::Context,
     ];
 
-    /// The word for it in documents.
+    /// Returns the name in documents.
     pub fn name(self) -> String {
         word(self)
     }
@@ -212,7 +213,7 @@ fn other(call: &str) -> String {
     format!("{OTHER}{call}")
 }
 
-/// Stands for the time before the first call.
+/// Label of the time before the first call.
 pub(super) const BEFORE: &str = "the first call";
 const MARK: &str = "begin";
 const START: &str = "start";
