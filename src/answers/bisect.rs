@@ -270,8 +270,9 @@ impl Bisection {
             (goods, false, NoAnswer::GoodIsBad, NoAnswer::GoodIsUnknown),
             (bads, true, NoAnswer::BadIsGood, NoAnswer::BadIsUnknown),
         ];
-        // The cheaper end first. Nothing is cached yet, and packages with CUDA in them have grown from release to release:
-        // the older end is the smaller download. To know better, the index would have to be asked for all dependencies.
+        // Try the cheaper end first. Nothing is cached yet, and packages that contain CUDA have grown from release to
+        // release: the older end is the smaller download. A better estimate would need a query of the index for all
+        // dependencies.
         if self
             .axes
             .first()
@@ -300,7 +301,7 @@ impl Bisection {
         rest: &PackageVersions,
         attempt: &mut impl FnMut(&PackageVersions) -> TrialResult<E>,
     ) -> Result<Option<FirstBad>, E> {
-        // Both ends are known: the last good release before the first bad one, and that.
+        // Both ends are known: the last good release before the first bad one, and the first bad one.
         let (mut good, mut bad) = (0, axis.releases.len().saturating_sub(1));
         let mut unknown = BTreeSet::new();
         loop {

@@ -371,7 +371,7 @@ impl Causes {
         let is_any_good = examination.starts.iter().any(LibraryStart::is_good);
         let mut files = examination.files.iter();
         let is_opened = files.any(|tried| tried.file == CONTROL && tried.error.is_none());
-        // A sandbox may hide the kernel's words about its driver.
+        // A sandbox may hide the kernel's information about its driver.
         if place.module_version.is_none() && !is_any_good && !is_opened {
             let cause = if place.pci_gpus == Some(0) {
                 Trouble::NoGpu
@@ -442,7 +442,7 @@ impl Causes {
                     path: tried.file.clone(),
                     device: tried.device,
                 };
-                // It behaves as a file that is not there.
+                // To CUDA such a file is the same as a missing one.
                 self.add_cause(refusal_sureness(needs, failures, &tried.file, None), cause);
             }
         }
@@ -566,9 +566,9 @@ fn explains_failure(need: &NeedFacts, failure: &StartFailure, pattern: &str) -> 
         (Some(call), _) => {
             need.status == call.status && without_ordinal(&need.call) == without_ordinal(&call.call)
         }
-        // Where no process starts, what it needs is refused to this one.
+        // If no process starts, this one was denied something that it needs.
         (None, Some(ended)) => ended.is_not_started(),
-        // No call failed, and no GPU was counted: the survey asks for one all the same.
+        // No call failed, and no GPU was counted: the survey still queries one.
         (None, None) => failure.missing.is_none() && pattern == FIRST_GPU,
     }
 }
@@ -672,7 +672,7 @@ fn find_hidden_gpus(examination: &Examination, driver: &LibraryStart) -> Vec<Hid
         return Vec::new();
     }
     let gpus = physical_gpus(examination);
-    // An instance of a GPU that MIG divides has a UUID of its own.
+    // A MIG instance has its own UUID, different from the UUID of its GPU.
     let has_instances = !driver
         .seen
         .iter()

@@ -246,7 +246,7 @@ impl<'a> Explainer<'a> {
     fn named(&self, query: &Query) -> Option<Explanation<'a>> {
         let said = names::find_named(&query.line, self.known);
         let first = *said.first()?;
-        // What a mask's value does is more than that it is a mask.
+        // The effect of a mask's value is more specific than the fact that it is a mask.
         if first.kind == KnownKind::Variable && command::is_settled(&query.said) {
             return None;
         }
@@ -346,7 +346,7 @@ impl<'a> Explainer<'a> {
         } else {
             Certainty::Said
         };
-        // A variable in a launcher is never set too late, which is what is known of it.
+        // A variable in a launcher is never set too late, which is the advice in its entry.
         let mut beside = self.named_within(query);
         beside.retain(|entry| entry.kind != KnownKind::Variable);
         beside.truncate(MOST_SAID - said.len());
@@ -399,7 +399,7 @@ impl<'a> Explainer<'a> {
         let mut said = self.errors(query);
         advice_about(&said.first()?.id)?;
         said.truncate(MOST_SAID);
-        // A traceback names variables and lines that are in order.
+        // Variables and lines in a traceback usually have nothing to do with the error.
         let mut beside = if query.is_pasted {
             Vec::new()
         } else {
@@ -412,7 +412,7 @@ impl<'a> Explainer<'a> {
             .take(MOST_BESIDE_A_CLAIM)
             .collect();
         let mut found = Explanation::with_certainty(Certainty::Advised, said, answers);
-        // What else is said is less likely than what is near.
+        // Further reported errors are less likely than similar texts.
         let second = 1..found.said.len();
         let others: Vec<String> = found.order.drain(second).collect();
         found.order.extend(others);

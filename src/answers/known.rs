@@ -389,7 +389,8 @@ impl Known {
                 _ => questions_about(about.remove(entry.id.as_str()).unwrap_or_default()),
             };
             let named = std::mem::take(&mut entry.scenarios);
-            // Listed questions come first. For a line of Python, the questions that mention it do: they are closer.
+            // Listed scenarios come first. For a Python line, the scenarios that mention it come first, because they
+            // are closer.
             let (first, then) = match entry.kind {
                 KnownKind::Line => (near, named),
                 _ => (named, near),

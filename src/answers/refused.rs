@@ -147,7 +147,7 @@ fn no_such_ordinal(program: &ProgramHistory, event: &TraceEvent) -> Option<Strin
     };
     let mut says =
         format!("{MASK} was {mask} at cuInit, so the process sees {gpus}, as {devices}.");
-    // Which device was asked for is known of calls that find devices and make contexts.
+    // The device argument is known only for calls that find devices and create contexts.
     let asked = event.device.and_then(|device| usize::try_from(device).ok());
     if let Some(asked) = asked {
         says.push_str(&format!(" The call asked for device {asked}."));

@@ -321,7 +321,7 @@ mod tests {
             turned.visible,
             [gpus[1].uuid.as_str(), gpus[0].uuid.as_str()]
         );
-        // One of the two has no model: they may differ.
+        // If the model of one of the two is unknown, they may differ.
         assert!(turned.order_known && !answer(None).order_known);
     }
 }

@@ -190,7 +190,7 @@ fn releases_are_taken_from_the_good_end_to_the_bad_one() {
     assert_eq!(axis.releases, ["2.8.0", "2.9.0", "2.9.1", "2.10.0"]);
     let back = ReleaseAxis::between("torch", &listed, "2.10.0", "2.8.0");
     assert_eq!(back.releases, ["2.10.0", "2.9.1", "2.9.0", "2.8.0"]);
-    // An end that was taken back is tried all the same.
+    // An end that was yanked is still tried.
     let yanked = ReleaseAxis::between("torch", &listed, "2.7.1", "2.9.0");
     assert_eq!(yanked.releases, ["2.7.1", "2.8.0", "2.9.0"]);
 }

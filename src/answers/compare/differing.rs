@@ -43,7 +43,7 @@ pub(super) fn find_differing_facts<'c>(outcomes: [&'c [Change]; 2]) -> Vec<Diffe
         (difference.step, in_a.clone().or_else(|| in_b.clone()))
     });
     let ends = differing_values(ends.map(end_facts));
-    // The number of steps is compared only if both end in the same way.
+    // The number of steps is compared only if both outcomes end in the same way.
     if let Some((_, facts)) = ends.into_iter().next() {
         found.push(Differing { step: None, facts });
     }
@@ -62,7 +62,7 @@ fn keyed_facts<'c>(
     let mut state = ProcessState::default();
     let mut all = Vec::new();
     for step in steps {
-        // In the order in which one fact foretells the others.
+        // Sorted so that a fact comes before those that follow from it.
         let mut own: BTreeSet<&Fact> = BTreeSet::new();
         for change in changes {
             if (change.step, change.label.as_str()) == *step {

@@ -70,7 +70,7 @@ pub(super) fn compare_scenarios(both: [&ScenarioView<'_>; 2], machines: [&Machin
         a.expectations_json() == b.expectations_json()
     });
     if let Some(change) = verdict_difference(both, is_same_expectation) {
-        // A verdict beside a case that behaves differently follows from it.
+        // A difference in the verdict follows from a case that behaves differently.
         let asks_alike = plans.is_none_or(|(a, b)| a.question_json(None) == b.question_json(None));
         let counts = (!has_other_question && asks_alike) || !changed.is_empty();
         if counts { &mut changed } else { &mut explained }.insert(0, change);
@@ -203,7 +203,7 @@ fn case_difference(
     }
     let is_mixture = both[0].nondeterministic && both[1].nondeterministic;
     let mut pair = find_unmatched(&pairs, is_mixture, OutcomePair::is_same)?;
-    // Outcomes that nothing explains come first.
+    // Outcomes without an explanation come first.
     if let Some(unexplained) = find_unmatched(&pairs, is_mixture, OutcomePair::is_explained) {
         pair = unexplained;
     } else if let Some(explained) = pairs
@@ -237,7 +237,8 @@ fn outcome_changes(cases: [&CaseView<'_>; 2]) -> [Vec<Vec<Change>>; 2] {
         let mut all = Vec::new();
         for outcome in &case.outcomes {
             let mut changes = outcome.changes().into_owned();
-            // How far an attempt came that ended with 0 is no change, and compact reports do not keep it.
+            // The number of steps of an attempt that ended with 0 is not a change, and compact reports do not contain
+            // it.
             if let Some(seen) = outcome.observation()
                 && are_whole
                 && seen.end == "0"

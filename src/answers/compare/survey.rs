@@ -85,7 +85,7 @@ fn list_disagreements(standing: &RowAttempts) -> String {
 
 /// Returns the differences of two rows in a fact. A list can have several.
 fn fact_differences(fact: &FactForm, a: &FactRow, b: &FactRow) -> Vec<FactDifference> {
-    // Attempts that disagree have no fact, and that they do is a difference of its own.
+    // If attempts disagree, the fact is unknown, and the disagreement is itself a difference.
     let [is_open_in_a, is_open_in_b] =
         [a, b].map(|row| fact.absent.is_none() && !row.standing.disagreement.is_empty());
     let mut found = Vec::new();

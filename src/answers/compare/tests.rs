@@ -160,7 +160,7 @@ fn the_first_fact_that_differs_is_named() {
     assert_eq!(told([&simple(), &died]), "trap: ends 0 -> SIGSEGV");
     let early = with(|it| drop(it.steps.pop()));
     assert_eq!(told([&simple(), &early]), "trap: steps made 2 -> 1");
-    // Times, figures and what varies are not compared.
+    // Times, figures and varying values are not compared.
     let other = with(|it| {
         it.steps[1].elapsed_ns = 999;
         it.steps[1].varying.insert("free".into(), Value::Int(1));
@@ -241,9 +241,9 @@ fn a_call_that_tells_what_the_machine_is_behaves_the_same() {
     let (mut a, mut b) = (simple(), simple());
     number(&mut a, 13000, 13000);
     number(&mut b, 13010, 13010);
-    // The version is too, or it would be told.
+    // The version is explained as well. Otherwise it would be listed.
     assert_eq!(told([&a, &b]), "model is the GPU's model");
-    // It is no excuse for what else differs, before or after.
+    // It does not explain other differences, before or after it.
     b.scenarios[0].cases[0].outcomes[0].observation.end = "SIGSEGV".into();
     assert_eq!(told([&a, &b]), "trap: ends 0 -> SIGSEGV");
     number(&mut b, 13010, 12000);
@@ -269,7 +269,7 @@ fn a_verdict_counts_where_the_question_is_the_same() {
         told([&simple(), &b]),
         "the scenario was changed in between, trap makes other calls"
     );
-    // Nor is it the same where nothing differs but the calls.
+    // A difference in the calls alone is not equality either.
     b.scenarios[0].verdict = simple().scenarios[0].verdict.clone();
     assert_eq!(
         told([&simple(), &b]),

@@ -126,14 +126,14 @@ pub fn compare_traces(traces: [&Trace; 2], findings: [&[Finding]; 2]) -> Compari
         let both = [did_a.entries.get(name), did_b.entries.get(name)];
         let is_in_both = both[0].is_some() && both[1].is_some();
         let mut notes = Vec::new();
-        // What a trace that was cut short does not have may have come after its end.
+        // An entry that is missing in a truncated trace may have come after its end.
         for (side, trace, entry) in [("A", a, both[0]), ("B", b, both[1])] {
             let is_cut = trace.end.is_none() && (entry.is_none() || kind.is_cumulative());
             if is_cut && notes.is_empty() {
                 notes.push(format!("the trace {side} is incomplete"));
             }
         }
-        // And what it has may have another name where its stack was not read.
+        // An entry may have another name if its stack was not read.
         if kind.is_named_by_place() && !is_in_both && is_blind {
             notes.push("stacks are missing".to_owned());
         }
@@ -165,7 +165,7 @@ fn compare_entries(both: [Option<&BehaviorEntry>; 2]) -> Vec<FactDifference> {
                 }
             }
         }
-        // Of an entry that is in one trace alone, the first fact says so.
+        // If only one trace has the entry, the first fact shows it.
         [Some(BehaviorEntry { facts, absent }), None] => {
             if let Some(fact) = facts.first() {
                 found.push(FactDifference::new(fact.name, &fact.value, *absent));
@@ -435,9 +435,9 @@ impl<'h, 'a> TraceBehavior<'h, 'a> {
     fn add_memory_peaks(&mut self) {
         let trace = self.history.trace;
         for (index, before) in trace.start.used_bytes.iter().enumerate().take(MOST_GPUS) {
-            // Of a GPU that was not read, nothing is known.
+            // The memory of a GPU that was not read is unknown.
             let Some(before) = *before else { continue };
-            // A GPU whose memory did not change is one with a peak of nothing.
+            // A GPU whose memory did not change has a peak of 0.
             let mut peak = 0;
             for memory in &trace.memory {
                 if memory.index == index {
@@ -459,8 +459,8 @@ impl<'h, 'a> TraceBehavior<'h, 'a> {
             return;
         }
         let mut owned = self.owned_bytes();
-        // What only the other one has is nothing here, so that a little of it is no difference. Where NVML could not be
-        // read, it is not known.
+        // An owner that only the other trace has counts as 0 here, so that a small amount is not a difference. If NVML
+        // could not be read, the amount is unknown.
         let mut ledgers = all_ledgers(trace).into_iter();
         if ledgers.all(|ledger| ledger.peak.charged_bytes.is_some()) {
             for name in other.owned_bytes().into_keys() {

@@ -128,7 +128,7 @@ fn sure(diagnosed: &Diagnosed) -> Vec<&Trouble> {
 #[test]
 fn where_everything_works_nothing_is_named() {
     let mut examination = here(vec![good(Started::Driver), good(Started::Nvml)]);
-    // What is refused and does no harm is no cause.
+    // A denial without an effect is not a cause.
     examination.system_calls = vec![CallTry {
         call: "eventfd2".to_string(),
         error: Some("EPERM".to_string()),
@@ -165,7 +165,7 @@ fn a_refusal_is_the_cause_if_it_was_measured_to_cause_this_error() {
         (Sureness::Measured, Sureness::Next)
     );
     assert_eq!(diagnosed.state, DoctorState::Found);
-    // By an error that was not measured it is only possible, and then nothing is known.
+    // With an error that was not measured, it is only a possible cause, so the cause is unknown.
     examination.files = vec![file("/dev/nvidia-uvm", Some("EIO"), None)];
     let diagnosed = diagnose_start(&examination, &needs());
     assert_eq!(
@@ -379,7 +379,7 @@ fn a_machine_without_a_gpu_is_not_ill() {
         ..HostState::default()
     };
     assert_eq!(diagnose_start(&examination, &[]).state, DoctorState::NoGpu);
-    // In a container the bus cannot be read, so it is not known whether there is one.
+    // The bus cannot be read in a container, so it is unknown whether there is a GPU.
     examination.place.pci_gpus = None;
     let diagnosed = diagnose_start(&examination, &[]);
     assert_eq!(diagnosed.state, DoctorState::Found);
@@ -546,7 +546,7 @@ fn a_process_is_judged_by_what_it_holds() {
         (found.opened.as_deref(), found.contexts.len()),
         (Some(&[0, 1][..]), 2)
     );
-    // Set too late: CUDA has more GPUs than the variable names.
+    // Set too late: CUDA has more GPUs than the variable selects.
     seen.now = Some(variables(Some("1")));
     let late = findings(&seen);
     assert!(late.is_mask_late && late.exit() == Exit::Unexpected);

@@ -63,7 +63,7 @@ pub(super) fn scenarios_for_command(text: &str) -> Vec<String> {
         .map(without_prompt)
         .filter(|line| !line.is_empty())
         .collect();
-    // In a longer text a command stands beside what it is about.
+    // In a longer text, a command is next to the text about it.
     if lines.len() > MOST_LINES
         && !lines
             .iter()

@@ -124,7 +124,7 @@ pub(super) fn find_messages(text: &str) -> Vec<String> {
     let mut found: Vec<(usize, String)> = Vec::new();
     for line in text.lines() {
         for (length, id) in messages_in_line(line, is_about_cuda(line)) {
-            // A row of a table that nvidia-smi prints where nothing is wrong is no message.
+            // A table row that nvidia-smi prints when there is no problem is not a message.
             let is_row = line.trim_start().starts_with('|') && is_harmless(&id);
             if !is_row && !found.iter().any(|(_, known)| *known == id) {
                 found.push((length, id));
@@ -219,10 +219,11 @@ fn messages_in_line(line: &str, is_about_cuda: bool) -> Vec<(usize, String)> {
         is_about_cuda && !lower.contains("nvidia-container-cli") && !lower.contains("nvml");
     let mut longest: Vec<&Found<'_>> = found.iter().collect();
     longest.retain(|one| !found.iter().any(|other| one.is_part_of(other)));
-    // `Unable to determine the device handle for GPU: Unknown Error`: a message of its own says more than two common words.
+    // `Unable to determine the device handle for GPU: Unknown Error`: its own message is more specific than two common
+    // words.
     let has_own = longest.iter().any(|one| !one.message.is_error());
     longest.retain(|one| !(has_own && one.message.is_common && one.message.is_error()));
-    // `get invalid resource handle / invalid argument`: a sentence that leaves open which of two errors it was.
+    // `get invalid resource handle / invalid argument`: the sentence does not determine which of two errors occurred.
     let errors: Vec<&Found<'_>> = longest
         .iter()
         .copied()
@@ -238,7 +239,7 @@ fn messages_in_line(line: &str, is_about_cuda: bool) -> Vec<(usize, String)> {
         .filter(|one| !is_open || !one.message.is_error())
         .map(|one| (one.length, one.message))
         .flat_map(|(length, message)| message.ids.iter().map(move |id| (length, id.clone())))
-        // The number says which error it is, whatever the words are.
+        // The number determines the error, whatever the words are.
         .filter(|(_, id)| codes.is_empty() || error::number(id).is_none() || codes.contains(id))
         .collect()
 }

@@ -47,7 +47,8 @@ pub(super) fn find_named<'k>(text: &str, known: &'k Known) -> Vec<&'k KnownEntry
     if found.is_empty()
         && let Some(function) = statement.strip_suffix("()")
     {
-        // In C a function is written so where no call is meant; in Python that is a call without arguments.
+        // In C a function is often written like this without a call in mind; in Python that is a call without
+        // arguments.
         found.extend(known.named(function, str::eq_ignore_ascii_case));
         found.retain(|entry| !matches!(entry.kind, KnownKind::Line | KnownKind::Command));
     }
@@ -299,7 +300,7 @@ pub(super) fn find_names_within<'k>(query: &Query, known: &'k Known) -> Vec<&'k 
         .windows(4)
         .filter(|four| four.first() == Some(&"from") && four.get(2) == Some(&"import"));
     names.extend(imports.map(|four| four.join(" ")));
-    // A traceback names a dozen calls that are in order.
+    // Most calls in a traceback have nothing to do with the error.
     let kinds: &[KnownKind] = if query.is_pasted {
         &[KnownKind::Variable, KnownKind::Line]
     } else {

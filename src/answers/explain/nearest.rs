@@ -308,7 +308,7 @@ impl<'t> Ranking<'t> {
                 }
             }
         }
-        // As many are about something else as have answers, for the share.
+        // For the share, texts about something else get the same total weight as texts with answers.
         outside *= (self.stored.own - others) as f64 / others.max(1) as f64;
         NearestTexts {
             votes,
@@ -321,7 +321,7 @@ impl<'t> Ranking<'t> {
         let (mut shared, mut whole) = (vec![0.0; self.text_count()], 0.0);
         for key in query_keys(query) {
             let texts = self.texts_with(&key);
-            // A pair that is nowhere, or in one text, says nothing.
+            // A pair that occurs in no text, or in a single one, is not significant.
             if texts.is_empty() && key.starts_with(PAIR_MARK) {
                 continue;
             }
@@ -373,7 +373,7 @@ impl<'t> Ranking<'t> {
 
     fn spelt_nearly(&self, key: &str) -> Option<&str> {
         let length = key.chars().count();
-        // A number that is wrong by a digit is another error or GPU. Short words have too many neighbours.
+        // A number with one wrong digit is another error or GPU. Short words have too many similar ones.
         if length < SHORTEST_NEAR
             || key.starts_with(PAIR_MARK)
             || key.bytes().any(|byte| byte.is_ascii_digit())

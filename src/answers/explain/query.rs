@@ -75,12 +75,12 @@ impl Query {
             .collect();
         let is_log = lines.len() > 3;
         if lines.len() > 2 * MOST_LINES {
-            // What a program goes on to say must not hide its error.
+            // Later output of a program must not hide its error.
             lines.retain(|line| is_message(line) || is_code(line) || is_place(line));
         }
         let mut said: Vec<String> = Vec::new();
         let mut code: Vec<String> = Vec::new();
-        // Of a log a line of code may only quote a message.
+        // A line of code in a log may only quote a message.
         let printed = lines
             .iter()
             .filter(|line| !(is_place(line) || is_log && is_code(line)));
@@ -103,7 +103,7 @@ impl Query {
                 said.push(kept);
             }
         }
-        // An error is said last, and again and again: what comes last is what the program ended by.
+        // Errors are printed last, and often repeatedly: the last ones ended the program.
         said.dedup();
         Query {
             errors,
@@ -241,7 +241,7 @@ fn without_places(line: &str) -> String {
         let is_date = bare.len() >= 8
             && bare.matches('-').count() == 2
             && bare.bytes().all(|b| b.is_ascii_digit() || b == b'-');
-        // A name of C++ in which a library was built.
+        // A C++ name of the place where a library was built.
         let is_mangled = bare.starts_with("_Z") || bare.starts_with("frame");
         !(is_path || is_address || has_time || is_date || is_mangled)
     });

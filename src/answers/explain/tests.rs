@@ -44,7 +44,8 @@ fn every_name_in_its_usual_spellings_answers_with_its_own_entry_first() {
     let mut wrong = Vec::new();
     for (entry, name, spelt) in known.entries.iter().flat_map(spellings_of) {
         let first = names::find_named(&spelt, known).first().copied();
-        // What is spelt so may be the name of another one, and of several with one name the first is meant.
+        // The spelling may be the name of another entry, and if several entries have one name, the first takes
+        // precedence.
         let own = [&spelt, name]
             .into_iter()
             .find_map(|name| known.named(name, <str as PartialEq>::eq).next());
@@ -97,7 +98,7 @@ fn verbatim_text_finds_its_own_entry_first() {
     };
     for entry in &known.entries {
         for name in &entry.names {
-            // Of several with one name the first is meant.
+            // If several entries have one name, the first takes precedence.
             let own = known.named(name, <str as PartialEq>::eq).next().unwrap();
             check(name, &own.id);
         }

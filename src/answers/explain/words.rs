@@ -83,7 +83,7 @@ fn terms_with(text: &str, errors: Vec<Term>) -> Vec<Term> {
             continue;
         }
         if piece == "-1" {
-            // People write this mask to hide all GPUs.
+            // Users write this mask to hide all GPUs.
             terms.push(Term::name(piece));
             continue;
         }
@@ -287,7 +287,7 @@ fn parse_meanings(lists: &[Vec<String>]) -> Meanings {
             let words: Vec<String> = parts.map(|word| stem_word(&word.to_lowercase())).collect();
             let Some(first) = words.first() else { continue };
             let begun = found.entry(first.clone()).or_default();
-            // Of two meanings of a word the first in the file counts.
+            // If a word has two meanings, the first in the file counts.
             if !begun.iter().any(|(known, _)| *known == words) {
                 begun.push((words, meaning.clone()));
             }

@@ -173,7 +173,7 @@ impl CaseText<'_> {
         }
         for field in &layout.fields {
             if self.program.is_compared(label, field.name) {
-                // It is set in a block, and read behind it.
+                // The variable is set inside a block, and read after it.
                 let kept = Language::C.variable(&format!("{label}_{}", field.name));
                 self.declare_variable("long long", &kept, "", "0", "");
             }

@@ -307,7 +307,7 @@ fn environment(sequence: &Sequence<'_>) -> String {
     for (name, value) in sequence.environment() {
         let gap = if all.is_empty() { "" } else { " " };
         all.push(TextPiece::Said(format!("{gap}'{name}=")));
-        // A shell reads it.
+        // A shell parses the result.
         all.extend(value.into_iter().map(|piece| match piece {
             TextPiece::Said(text) => TextPiece::Said(text.replace('\'', "'\\''")),
             uuid @ TextPiece::Uuid(_) => uuid,

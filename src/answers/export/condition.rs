@@ -155,7 +155,7 @@ pub(super) fn status_condition(
                 "its effect is the status `{name}`, which has no number"
             )));
         };
-        // A call of another library returns no status of this one.
+        // A call of another library does not return a status of this one.
         if owner == library {
             all.push(format!("{variable} == {code}"));
         }

@@ -318,7 +318,7 @@ fn add_questions<'s>(
 
 /// Returns an error if a self-contained program cannot observe the facts.
 fn refuse_unseen(check: &Check) -> Result<(), ExportError> {
-    // By name, so that a new kind of fact is either asked here or refused.
+    // Every field is listed by name, so that a new kind of fact is either checked or rejected here.
     let FactSet {
         status: _,
         value: _,
@@ -386,7 +386,7 @@ fn add_classes<'s>(
 ) -> Result<(), ExportError> {
     for (gpu, classes) in &facts.memory {
         let gpus = gpu_set(gpu, &facts.memory);
-        // That there is a context says the same.
+        // The existence of a context implies it.
         let is_told = matches!((&gpus, &facts.contexts), (GpuSet::These(one), Some(GpuList::Named(names)))
             if one.iter().all(|gpu| names.iter().any(|name| index(name) == Some(*gpu))));
         if is_told && classes.as_slice() == [Class::Context] {

@@ -183,11 +183,11 @@ fn c_literal(text: &str) -> String {
             b'"' | b'\\' => out.extend(['\\', char::from(byte)]),
             b'\n' => out.push_str("\\n"),
             b'\t' => out.push_str("\\t"),
-            // Octal ends after three digits; hexadecimal would take what follows.
+            // An octal escape ends after three digits; a hexadecimal one would include the next digits.
             0..32 | 127.. => {
                 let _ = write!(out, "\\{byte:03o}");
             }
-            // Two in a row may begin a trigraph.
+            // Two question marks in a row may begin a trigraph.
             b'?' => out.push_str("\\?"),
             _ => out.push(char::from(byte)),
         }

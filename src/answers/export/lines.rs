@@ -50,7 +50,7 @@ pub(super) fn indent_lines(text: &str, pad: &str) -> String {
     let text = text.trim_end_matches('\n');
     let mut line_begins = false;
     scan_code(text, |_, c, within, _| {
-        // Of an empty line nothing is left.
+        // An empty line has no content.
         if line_begins && c != '\n' {
             out.push_str(pad);
         }

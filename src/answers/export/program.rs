@@ -140,7 +140,7 @@ impl<'s> Reproducer<'s> {
     ) -> Result<Reproducer<'s>, ExportError> {
         let questions = effect::questions(&instance.effect)?;
         let gpus = effect::gpus_read(&questions, scenario.needs.gpus);
-        // Other GPUs than those that a case sees are not read.
+        // Only the GPUs that a case sees are read.
         let (questions, left_out) = questions
             .into_iter()
             .partition(|question| question.is_asked(gpus));
@@ -625,7 +625,7 @@ impl<'s> Sequence<'s> {
                 .unwrap_or(&c_type)
                 .trim()
                 .to_string();
-            // A `void *` parameter says only that it takes an address.
+            // A `void *` parameter only shows that it takes an address.
             let c_type = if c_type == "void" {
                 "void *".to_string()
             } else {

@@ -55,7 +55,7 @@ pub(super) fn file(program: &Reproducer<'_>) -> Result<String, ExportError> {
     }
     out.push_str(&helpers);
     out.push_str(&body);
-    // A case that there is not must not end with 0.
+    // An unknown case must not end with 0.
     out.push_str("case is None or sys.exit(77)  # there is no such case\n");
     Ok(out)
 }

@@ -248,7 +248,7 @@ fn usual(old: &Fleet, new: &Fleet) -> Vec<UsualChanged> {
             let [Some(((question, _), then)), Some((_, now))] = pair else {
                 continue;
             };
-            // However many machines show it, it is the same outcome.
+            // The outcome is the same, regardless of the number of machines.
             if (then.kind, &then.facts) == (now.kind, &now.facts) {
                 continue;
             }
@@ -267,7 +267,7 @@ fn usual(old: &Fleet, new: &Fleet) -> Vec<UsualChanged> {
             });
         }
     }
-    // Another verdict before other facts, the larger group first.
+    // A different verdict before different facts, then the larger group first.
     changed.sort_by(|a, b| {
         let verdicts = a.verdicts.is_none().cmp(&b.verdicts.is_none());
         verdicts
@@ -305,7 +305,7 @@ fn before<'f>(old: &'f Fleet, new: &Fleet, after: &Group) -> Option<&'f Group> {
     let members = member_names(new, after);
     let mut most = None;
     for group in &old.groups {
-        // If only one of the two was replaced, what changed has one reason.
+        // If only one of the two was replaced, the changes have a single reason.
         let is_one_replaced =
             (group.key.driver != after.key.driver) != (group.key.libcudart != after.key.libcudart);
         if !is_one_replaced || !group.key.is_same_hardware(&after.key) {

@@ -139,7 +139,8 @@ impl KnownScenarios {
 /// # Errors
 /// Returns an error if the text is not a document that can be merged.
 pub(super) fn reader(text: &[u8]) -> Result<DocumentReader, Rejection> {
-    // As this program writes it, so that ten thousand of them are not read twice. [`compact`] checks it all the same.
+    // The marker as this program writes it, so that ten thousand reports are not parsed twice. [`compact`] still checks
+    // it.
     let compact = DocumentReader {
         read: read_compact_report,
         is_large: false,
@@ -216,7 +217,7 @@ fn read_compact_report(text: &[u8], known: &KnownScenarios) -> Result<Digest, Re
             asked.push(digest);
         }
     }
-    // What only a whole document can say of itself.
+    // These checks need the complete document.
     let names: HashSet<&(String, Option<String>)> = asked.iter().map(|one| &one.asked).collect();
     if names.len() < asked.len() {
         read_compact(text)?;
@@ -303,7 +304,7 @@ fn digest_report(report: CompactReport, asked: &[Arc<AskedDigest>]) -> Result<Di
         disturbed += one.disturbed;
         answers.extend(one.answer.clone());
     }
-    // So many attempts do not count because of other processes that the machine was not idle.
+    // This many attempts do not count because of other processes: the machine was not idle.
     let shared = !run.co_tenants.is_empty() || disturbed * DISTURBED_OF > made;
     let key = Key {
         shared,
@@ -322,7 +323,7 @@ fn digest_report(report: CompactReport, asked: &[Arc<AskedDigest>]) -> Result<Di
 
 impl AskedDigest {
     fn new(scenario: CompactScenario) -> AskedDigest {
-        // No sum of so many numbers of 32 bits is too large for these.
+        // The sum of this many 32-bit numbers always fits.
         let (mut made, mut disturbed) = (0_u128, 0_u128);
         for case in &scenario.cases {
             for outcome in &case.outcomes {
@@ -372,7 +373,7 @@ impl Digest {
                 return Err(invalid(&why));
             }
         }
-        // A machine on which CUDA does not start answers nothing, or something that is about nothing else.
+        // A machine where CUDA does not start answers no question, or only questions about that.
         if self.machine.no_cuda.is_some() {
             self.answers = Vec::new();
         }
@@ -431,7 +432,7 @@ fn answered(scenario: CompactScenario) -> Option<MachineAnswer> {
     let (mut facts, mut figures, mut bytes) = (Vec::new(), Vec::new(), Vec::new());
     let shown = match verdict.reason {
         _ if verdict.kind.is_conclusive() => {
-            // Which of several outcomes is the most frequent one, and with it the figures, may be a matter of chance.
+            // If there are several outcomes, the most frequent one may be a matter of chance, and so may its figures.
             let compared = if nondeterministic { Vec::new() } else { cases };
             for case in compared {
                 if let Some(top) = case.outcomes.first() {

@@ -31,7 +31,7 @@ enum ReadJob {
 /// Reads all documents of these files, folders and standard input (`-`) into a pool.
 pub fn gather(arguments: &[PathBuf], pool: &DocumentPool) {
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    // One job waits while each thread reads one.
+    // One job waits while each thread reads another.
     let (send, receive) = sync_channel::<ReadJob>(1);
     let (receive, whole) = (Mutex::new(receive), Mutex::new(()));
     std::thread::scope(|scope| {
@@ -94,7 +94,7 @@ fn lines(
     let refused = Arc::<AtomicUsize>::default();
     archive::documents(source, |found| {
         let text = found.text.as_deref().unwrap_or_default();
-        // The head alone tells whether it is ours, which is fast; other threads read the rest.
+        // The head alone determines whether it is ours, which is fast; other threads read the rest.
         let is_ours =
             found.text.is_ok() && reader(text).map_or_else(|refused| is_ours(&refused), |_| true);
         wrong = if is_ours { 0 } else { wrong + 1 };
@@ -152,7 +152,7 @@ fn add_document(found: ArchiveDocument, whole: &Mutex<()>, pool: &DocumentPool) 
         }
     };
     let read = reader(&text).map(|DocumentReader { read, is_large }| {
-        // Of large ones one at a time.
+        // Large documents are read one at a time.
         let _one = is_large.then(|| whole.lock().unwrap_or_else(PoisonError::into_inner));
         read(&text, &pool.scenarios)
     });

@@ -284,7 +284,7 @@ impl Members {
         said: &mut Said<'a>,
         found: &mut Vec<String>,
     ) -> bool {
-        // A document without an answer says what its machine is.
+        // A document without an answer still describes its machine.
         let mut is_used = one.answers.is_empty();
         for index in &one.answers {
             let Some((name, answer)) = answers.all.get(*index as usize) else {
@@ -543,7 +543,7 @@ fn warn_of_clashes(machines: &mut [FleetMachine]) {
     }
     let mut clashes: BTreeSet<(usize, usize)> = BTreeSet::new();
     for mut places in owners.into_values() {
-        // Each names one other: of a thousand with one UUID a million pairs would be named.
+        // Each machine names only one other: a thousand machines with one UUID would otherwise name a million pairs.
         if places.len() > 1 {
             places.push(places[0]);
             clashes.extend(places.windows(2).map(|pair| (pair[0], pair[1])));
@@ -637,7 +637,7 @@ impl<'a, W: Fn(&str) -> Option<Words>> QuestionMerge<'a, W> {
                 continue;
             };
             let all = given.entry(group).or_default();
-            // A later document of the machine stands before this one, and what it says counts.
+            // A later document of the machine precedes this one and takes precedence.
             if all.last().is_none_or(|last| last.machine != *machine) {
                 all.push(Given {
                     machine: *machine,

@@ -15,7 +15,7 @@ const SHORT: usize = 12;
 pub(super) fn document_owners(kept: &[PooledDocument]) -> Vec<DocumentOwner> {
     let called = called(kept);
     let linked = Linked::new(kept, &called);
-    // By name: the machines, each with the least UUID of its GPUs.
+    // Machines by name, each with the smallest UUID of its GPUs.
     let mut machines: HashMap<&str, BTreeMap<usize, &str>> = HashMap::new();
     for (at, (one, name)) in kept.iter().zip(&called).enumerate() {
         let known = machines
@@ -33,7 +33,7 @@ pub(super) fn document_owners(kept: &[PooledDocument]) -> Vec<DocumentOwner> {
     for (name, machines) in &machines {
         all.extend(distinct_owners(name, machines));
     }
-    // Somebody's label may look like such a name.
+    // A label may look like such a name.
     let mut taken = HashMap::new();
     for owner in all.values_mut() {
         owner.name = unique_name(&mut taken, &owner.name);
@@ -45,7 +45,7 @@ pub(super) fn document_owners(kept: &[PooledDocument]) -> Vec<DocumentOwner> {
 
 /// Returns the name of each document: from a label, or from its GPUs.
 fn called(kept: &[PooledDocument]) -> Vec<String> {
-    // The labels that documents with these GPUs have.
+    // Labels of the documents with these GPUs.
     let mut labelled: HashMap<&[String], BTreeSet<&str>> = HashMap::new();
     for one in kept {
         let machine = &one.digest.machine;
@@ -63,7 +63,7 @@ fn called(kept: &[PooledDocument]) -> Vec<String> {
         let name = match gpus.as_slice() {
             [] => continue,
             [one] => short_uuid(one),
-            // Without commas and spaces, because names stand in lists.
+            // Commas and spaces are removed, because names are printed in lists.
             [one, other] => format!(
                 "{}+{}",
                 short_uuid(one),
@@ -76,7 +76,7 @@ fn called(kept: &[PooledDocument]) -> Vec<String> {
     let mut called = Vec::with_capacity(kept.len());
     for one in kept {
         let gpus = one.digest.machine.gpus.as_slice();
-        // A report without a label is of the machine with the same GPUs, if there is one such.
+        // A report without a label belongs to the machine with the same GPUs, if there is exactly one.
         let only = labelled.get(gpus).and_then(only_one);
         let name = match (label(&one.digest.machine).or(only), by_gpus.get(gpus)) {
             (Some(label), _) => label.to_owned(),
@@ -165,7 +165,7 @@ impl Linked {
                 linked.link_documents(at, other);
             }
         }
-        // Reports that list no GPU are of the one machine with their name, if there is just one.
+        // Reports that list no GPU belong to the machine with their name, if there is exactly one.
         let (without, with): (Vec<usize>, Vec<usize>) =
             (0..kept.len()).partition(|at| kept[*at].digest.machine.gpus.is_empty());
         let mut with_gpus: HashMap<&str, BTreeSet<usize>> = HashMap::new();

@@ -112,7 +112,7 @@ impl DocumentPool {
                 let mut input = lock(&self.input);
                 input.count(bucket);
                 input.not_merged.push(NotMerged { path, bucket, why });
-                // Which ones are named must not depend on the order in which threads come.
+                // The selection of examples must not depend on the order of the threads.
                 if input.not_merged.len() > 8 * MOST_EXAMPLES {
                     input.shorten_lists();
                 }
@@ -407,7 +407,7 @@ fn refused(bucket: Bucket, why: &str) -> Rejection {
     }
 }
 
-// A thread that panicked leaves what it had added: nothing here is half done.
+// A thread that panicked leaves its additions behind, and each of them is complete.
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -28,7 +28,7 @@ pub(super) fn answers(survey: &SurveyDocument) -> Vec<MachineAnswer> {
         if matches!(shown, Shown::Outcome(_)) {
             bytes = Vec::<i64>::deserialize(row.fact(&file.bytes)).unwrap_or_default();
         }
-        // From the fullest GPU on: which of equal GPUs a worker is given is the harness's choice.
+        // Start with the GPU that uses most memory: the harness chooses which of several equal GPUs a worker gets.
         bytes.sort_unstable_by_key(|bytes| std::cmp::Reverse(*bytes));
         let answer = SharedAnswer {
             name: format!("survey {}: {}", survey.kind.name(), row.question),

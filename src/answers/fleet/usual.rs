@@ -149,7 +149,7 @@ impl GroupQuestion<'_> {
             }
         }
         let mut outcomes: Vec<(&Same, Vec<&AnswerGroup>)> = by_outcome.into_iter().collect();
-        // A stable sort: of outcomes with equally many machines, the order of their facts stays.
+        // A stable sort: outcomes with the same number of machines stay in the order of their facts.
         outcomes.sort_by_key(|(_, groups)| std::cmp::Reverse(count_machines(groups)));
         let mut usual = self.usual(&groups, &outcomes, list_machines(&silent));
         let Some(((first, of_first), others)) = outcomes.split_first() else {

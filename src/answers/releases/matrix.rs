@@ -83,7 +83,7 @@ impl Matrix {
                 .iter()
                 .map(|document| document.environment.package.as_str()),
         );
-        // The latest of several with one name.
+        // If several documents have the same name, use the latest.
         let by_name = group_by_key(
             documents
                 .iter()

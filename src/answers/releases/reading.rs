@@ -56,7 +56,7 @@ impl ReleaseRow {
             (Calls, DoesNot | Open(Stopped)) => LineState::WithoutNvml,
             (DoesNot | Open(Stopped | Initialised), Calls) => LineState::WithNvml,
             (Calls, _) | (_, Calls) => LineState::Yes,
-            // Nobody tried it without an NVML.
+            // The line was not tried without an NVML.
             (Open(Initialised), DoesNot) => LineState::NoWithNvml,
             (_, DoesNot) | (DoesNot, NotAsked) => LineState::No,
             (_, Open(why)) | (Open(why), NotAsked) => why,
@@ -69,7 +69,7 @@ impl ReleaseRow {
         let Some(seen) = self.by(witness) else {
             return WitnessAnswer::NotAsked;
         };
-        // An exit code other than 0, which the code may have kept for itself.
+        // An exit code other than 0, which the code may have handled itself.
         let is_exit_code = [".exit_code", ".returncode"]
             .iter()
             .any(|end| self.ask.trim_end().ends_with(end));
@@ -94,7 +94,7 @@ impl ReleaseRow {
     /// Returns the reason why a line might call `cuInit` although no call was observed.
     fn reason_to_doubt(&self, seen: &WitnessSeen, document: &[ReleaseRow]) -> Option<LineState> {
         let before = self.before.join("\n");
-        // That a module was imported is also told by an object of it.
+        // An object of a module also shows that the module was imported.
         let mut names = imported_modules(&before);
         names.extend(seen.value.clone());
         for row in document {
@@ -104,7 +104,8 @@ impl ReleaseRow {
                 names.extend(made.value.clone());
             }
         }
-        // What asked for the driver's version is the line's own code, an import that does no more, or not known.
+        // The query of the driver's version came from the line's own code, from an import that does nothing else, or
+        // from an unknown place.
         let mut is_told = self.ask.contains("DriverGetVersion");
         let mut import_calls = false;
         for row in document {

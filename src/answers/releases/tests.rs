@@ -102,7 +102,7 @@ fn a_line_after_cuinit_is_no_only_with_nvml() {
         state(&[(Libcuda, no), (Fake, None), (FakeWithNvml, no)]),
         LineState::No
     );
-    // It is no change to be asked without an NVML too, and one to call it.
+    // A test without an NVML in addition is not a change, but a call is.
     let rows = |calls: Option<bool>| {
         let witnesses = [(Libcuda, calls), (FakeWithNvml, calls.or(no))];
         vec![row(
@@ -185,7 +185,8 @@ fn a_line_is_read_with_what_the_other_rows_of_its_document_asked() {
         of(false, "", "get()", false, "x.cpu_backend.Backend"),
     ];
     for (before, ask, version, value, expected) in [
-        // It imports a module whose import calls it, or has an object of one; a module with such a name beside it is none.
+        // The code imports a module whose import calls `cuInit`, or has an object of such a module. A module whose name
+        // only begins the same does not count.
         (
             "import x, a.b.c as m",
             "m.f()",
@@ -221,7 +222,8 @@ fn a_line_is_read_with_what_the_other_rows_of_its_document_asked() {
             "",
             LineState::No,
         ),
-        // Something asked for the driver's version: an import that is known to do no more, its own code, or not known.
+        // The query of the driver's version came from an import that does nothing else, from the line's own code, or
+        // from an unknown place.
         ("import c", "c.f()", true, "", LineState::No),
         (
             "import y",
@@ -260,7 +262,7 @@ fn a_line_is_read_with_what_the_other_rows_of_its_document_asked() {
             "{before}: {ask}"
         );
     }
-    // A document that says what was called before needs no other row.
+    // If a document records the earlier calls, no other row is needed.
     for (called, expected) in [(true, LineState::Initialised), (false, LineState::No)] {
         let mut told = of(false, "import y", "y.f()", true, "");
         told.seen[0].called_before = Some(called);

@@ -110,7 +110,7 @@ impl KindRow for CallRow {
 
     fn derived_facts(&self, _: &Machine) -> Vec<(&'static str, Value)> {
         let mut used = self.device_used_bytes.clone();
-        // From the fullest GPU on: which of equal GPUs a worker is given is the harness's choice.
+        // Start with the GPU that uses most memory: the harness chooses which of several equal GPUs a worker gets.
         used.iter_mut()
             .for_each(|used| used.sort_unstable_by_key(|bytes| Reverse(*bytes)));
         let of_visible = used.as_ref().map(|used| {

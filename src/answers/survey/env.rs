@@ -98,7 +98,7 @@ impl EnvRow {
                 &mut standing,
             );
         }
-        // An observable that also shows without the variable proves nothing.
+        // An observable that also occurs without the variable proves nothing.
         let unset = effect(NEVER, answered, &mut standing);
         self.has_effect = match unset {
             Some(false) => at_exec,

@@ -122,12 +122,13 @@ impl KindRow for MaskRow {
         &self.standing
     }
 
-    // The same text means other GPUs on a machine with more of them.
+    // The same text refers to other GPUs on a machine with more of them.
     fn asked_as(&self) -> String {
         format!("{} {:?}", self.predicted.status, self.predicted.gpus)
     }
 
-    // Two rules are no difference between two drivers: every survey is held against today's.
+    // Two versions of the rule are not a difference between two drivers: every survey is compared with the current
+    // rule.
     fn derived_facts(&self, machine: &Machine) -> Vec<(&'static str, serde_json::Value)> {
         let today = self.by_todays_rule(&gpu_uuids(machine));
         vec![
@@ -298,7 +299,7 @@ impl MaskSeen {
             Some(Value::Int(count)) => u32::try_from(*count).ok(),
             _ => None,
         };
-        // An instance of MIG is no GPU of NVML's.
+        // A MIG instance is not among NVML's GPUs.
         let gpus = counted.visible.as_ref().and_then(|list| {
             list.iter()
                 .map(|name: &String| {

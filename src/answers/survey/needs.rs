@@ -281,7 +281,7 @@ pub fn has_records(rows: &[NeedRow]) -> bool {
 /// Returns the reason why no filter works on this machine; `None` if one does, or if none was tried.
 pub fn why_unfiltered(rows: &[NeedRow]) -> Option<&str> {
     for row in rows {
-        // A framework that is not installed says nothing about filters.
+        // A framework that is not installed does not show anything about filters.
         let is_filtered = row.is_control() && row.refused.is_some() && !row.program.is_framework();
         if let Some(unmeasured) = &row.standing.unmeasured
             && is_filtered

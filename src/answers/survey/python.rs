@@ -134,7 +134,7 @@ impl PythonFacts {
             )*};
         }
         agree!(seen.iter(); initialised_before context_before calls_cuinit reads_mask mask init_status in_child context_on left);
-        // An attempt whose stack could not be read says nothing about the fields that come from the stack.
+        // An attempt whose stack could not be read does not count for the fields that come from the stack.
         agree!(seen.iter().filter(|seen| seen.calls_cuinit != Some(true) || seen.at.is_some()); at entry through);
         agree!(seen.iter().filter(|seen| !seen.makes_context() || seen.context_at.is_some()); context_at);
         if let Some(first) = seen.first() {
@@ -155,7 +155,7 @@ impl PythonFacts {
 
     /// Sets the medians of attempts.
     fn set_figures(&mut self, attempts: &[&PythonAttempt]) {
-        // NVML's figure for a single process, the only one that is known beside other attempts, is a few MiB lower.
+        // NVML's figure for a single process, which is the only one known while other attempts run, is a few MiB lower.
         let mut measured = attempts.to_vec();
         measured.retain(|made| made.seen.context_bytes.is_some());
         if measured.iter().any(|made| made.alone) {

@@ -231,7 +231,7 @@ fn start_item(program: StartProgram, visible_gpus: u32) -> Item {
         name: beside.name(),
         does: beside.does().to_string(),
         steps: program.steps(beside, visible_gpus),
-        // A probe asks the driver, and what it asks for would be ready when the next call is timed.
+        // A probe queries the driver, and the state that it initializes would be ready when the next call is timed.
         probes: false,
         ..Case::default()
     });

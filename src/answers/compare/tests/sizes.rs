@@ -83,7 +83,7 @@ fn what_is_seen_is_excused_where_it_is_all_there_is_and_the_harness_hides_nothin
         told_of(true, true, |_| {}),
         "trap: cuInit: sees gpu0 -> gpu0,gpu1"
     );
-    // What else differs counts, and so does seeing another part of them.
+    // Other differences count, and so does another subset of visible GPUs.
     assert_eq!(
         told_of(false, true, |it| it.steps[1].contexts =
             Some(gpus(&["gpu0"]))),
@@ -148,7 +148,7 @@ fn more_gpus_excuse_no_status_and_no_end() {
             "trap: ends 0 -> SIGSEGV"
         );
     }
-    // Nor are as many steps as GPUs a number of GPUs.
+    // A number of steps that equals the number of GPUs is not explained by it either.
     let mut both = sizes(false, false, |_| {});
     trap(&mut both[0]).steps.pop();
     both.each_mut()
@@ -165,7 +165,7 @@ fn trap(report: &mut Report) -> &mut Observation {
 #[test]
 fn a_gpu_that_only_one_machine_has_is_touched_by_who_sees_it() {
     let touched = |it: &mut Observation, class| {
-        // A process that comes later may see less, and the GPU stays touched.
+        // A later process may see fewer GPUs, and the GPU remains touched.
         it.steps[1].visible = Some(gpus(&["gpu0"]));
         touch(it, &gpus(&["gpu1"]), class);
     };
@@ -183,7 +183,7 @@ fn a_gpu_that_only_one_machine_has_is_touched_by_who_sees_it() {
         told_of(false, true, |it| touched(it, Class::Context)),
         expected
     );
-    // A GPU of both is no matter of their number.
+    // A GPU that both machines have does not depend on the number of GPUs.
     let expected = "trap: cuInit: memory of gpu0 none -> init";
     assert_eq!(
         told_of(false, true, |it| touch(
@@ -208,7 +208,7 @@ fn one_outcome_that_is_explained_does_not_explain_another() {
     two.scenarios[0].cases[0].outcomes.push(died);
     assert_eq!(told([&one, &two]), "trap: ends 0 -> SIGSEGV");
     assert_eq!(told([&two, &one]), "trap: ends SIGSEGV -> 0");
-    // With its own counterpart it is explained too, whichever of them was seen more often.
+    // With its own counterpart the outcome is explained too, whichever was observed more often.
     let died = Outcome::new(
         9,
         Observation {
@@ -219,7 +219,7 @@ fn one_outcome_that_is_explained_does_not_explain_another() {
     let mut both = one.clone();
     both.scenarios[0].cases[0].outcomes.insert(0, died);
     assert_eq!(told([&both, &two]), EXPLAINED);
-    // Where a mixture is an answer, one that is explained is enough.
+    // If a mixture is an answer, one explained outcome is enough.
     for report in [&mut one, &mut two] {
         report.scenarios[0].plan.as_mut().unwrap().nondeterministic = true;
     }

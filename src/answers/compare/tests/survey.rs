@@ -174,7 +174,7 @@ fn memory_is_the_same_within_the_noise() {
         used(&[1000 * MIB], &[1011 * MIB]),
         ["memory +1000 MiB -> +1011 MiB"]
     );
-    // A quiet GPU more, and another GPU of those there are.
+    // An additional idle GPU, and another one of the same GPUs.
     assert_eq!(used(&[530 * MIB], &[530 * MIB, 0]), [""; 0]);
     assert_eq!(used(&[530 * MIB, 0], &[0, 530 * MIB]), [""; 0]);
     assert_eq!(
@@ -270,7 +270,7 @@ fn a_mask_is_held_against_the_rule_where_the_machines_are_of_other_sizes() {
         ["status CUDA_SUCCESS -> CUDA_ERROR_NO_DEVICE"]
     );
     assert_eq!(of(json!({"gpus": [1, 0]})), ["GPUs 0, 1 -> 1, 0"]);
-    // The rule was corrected in between, and the driver did as before.
+    // The rule was corrected in between, and the driver behaved as before.
     assert_eq!(
         of(json!({"predicted": {"status": "CUDA_SUCCESS", "gpus": [0]}, "as_predicted": false})),
         [""; 0]
@@ -295,7 +295,7 @@ fn a_mask_is_held_against_the_rule_where_the_machines_are_of_other_sizes() {
 
 #[test]
 fn the_rule_is_held_against_machines_of_one_size_too() {
-    // A beginning of the UUID that the one machine has and the other one has not.
+    // A UUID prefix that one machine has and the other does not.
     let row = but(mask(), json!({"mask": "GPU-0", "count": 1, "gpus": [0]}));
     let a = survey(Which::Mask, row, 1);
     let mut b = a.clone();

@@ -128,7 +128,7 @@ fn the_mask_errors_limits_and_functions_are_compared() {
     let child = format!("{MAIN} > {MAIN}");
     let expected = [
         format!("{MAIN}: cuInit: CUDA_VISIBLE_DEVICES (unset) -> 1"),
-        // The value that the other had read before.
+        // The value that the other trace had read before.
         format!(
             "{MAIN}: write of CUDA_VISIBLE_DEVICES=1, train.py <module>: comes after cuInit yes -> no"
         ),
@@ -269,7 +269,7 @@ fn of_two_ledgers_what_grew_is_told_by_owner_and_purpose_and_what_is_little_is_n
     let a = fixture::memory();
     assert_eq!(changed(&compared(&a, &a)), [] as [&str; 0]);
     let mut b = fixture::memory();
-    // NCCL takes more, cuBLAS nothing, an array a little more, which is nothing.
+    // NCCL uses more, cuBLAS uses nothing, and an array uses slightly more, which does not count.
     for held in b.ledger.iter_mut().flat_map(|reading| &mut reading.held) {
         match held.holder {
             4 => held.bytes += 188 << 20,

@@ -93,7 +93,7 @@ fn has_context(plan: &Plan, step: &StepObservation, uuid: &str) -> bool {
         .contexts
         .as_ref()
         .is_some_and(|list| name.as_ref().is_some_and(|name| list.contains(name)));
-    // A context that is neither primary nor current shows only in memory. A current context that takes no memory is
+    // A context that is neither primary nor current is visible only in memory. A current context that uses no memory is
     // only a handle: cudaSetDevice of libcudart 11 makes the primary context current and leaves it inactive.
     match memory(plan, step, uuid).and_then(|memory| memory.class) {
         Some(class) => active || matches!(class, Class::Context | Class::Allocation),

@@ -134,12 +134,12 @@ fn the_last_moment_that_was_early_enough_is_where_it_is_latched() {
             Some("first context"),
         ),
         (EFFECT, [EFFECT; 3], NONE, yes, Some("each use")),
-        // It must be there at exec.
+        // It must be set at exec.
         (EFFECT, [NONE; 3], NONE, yes, Some(EXEC)),
-        // An effect that comes back is no order.
+        // An effect that disappears and returns contradicts the order.
         (EFFECT, [EFFECT, NONE, EFFECT], NONE, yes, None),
         (EFFECT, [NONE, EFFECT, EFFECT], NONE, yes, None),
-        // That it has none is a fact, and what shows without the variable too proves nothing.
+        // A missing effect is a fact; an observable that also occurs without the variable proves nothing.
         (NONE, [NONE; 3], NONE, no, None),
         (EFFECT, [EFFECT; 3], EFFECT, None, None),
     ] {

@@ -118,7 +118,7 @@ pub fn needed_permissions(rows: &[NeedRow]) -> Permissions {
     let mut refusable: BTreeMap<String, String> = BTreeMap::new();
     for program in NeedsProgram::ALL {
         let control = control(rows, program, NeedsMoment::Init);
-        // A framework that was not asked about needs nothing that is known.
+        // A framework that was not tested has no known needs.
         if program.is_framework() && !control.is_some_and(KindRow::is_conclusive) {
             continue;
         }
@@ -136,7 +136,7 @@ pub fn needed_permissions(rows: &[NeedRow]) -> Permissions {
                 all.system_calls.insert(needed.clone());
             }
         }
-        // What no row refuses is allowed: no program runs without it.
+        // Calls that no row denies are allowed, because no program runs without them.
         for call in calls {
             if !least.needed.contains(call) && !least.refusable.contains_key(call) {
                 all.system_calls.insert(call.to_owned());
@@ -144,12 +144,12 @@ pub fn needed_permissions(rows: &[NeedRow]) -> Permissions {
         }
         refusable.extend(least.refusable);
     }
-    // A fresh process is recorded from its first instruction on, so its record has what the loader needs.
+    // A fresh process is recorded from its first instruction on, so its record includes the needs of the loader.
     let fresh = control(rows, NeedsProgram::Driver, NeedsMoment::Spawned);
     let start = fresh.map(|row| row.asked.as_slice()).unwrap_or_default();
     for asked in start {
         if asked.during == super::programs::START {
-            // Nobody but the harness puts a filter on itself.
+            // Only the harness applies a filter to itself.
             let calls = asked.system_calls.keys();
             let calls = calls.filter(|call| *call != refusal::STEP);
             all.system_calls.extend(calls.cloned());

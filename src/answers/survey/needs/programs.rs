@@ -141,7 +141,7 @@ impl NeedsProgram {
     }
 
     pub(super) fn environment(self) -> BTreeMap<String, String> {
-        // JAX takes three quarters of the GPU otherwise.
+        // Otherwise JAX allocates three quarters of the GPU.
         let set = (self == NeedsProgram::Jax).then_some(("XLA_PYTHON_CLIENT_PREALLOCATE", "false"));
         set.into_iter()
             .map(|(name, value)| (name.to_string(), value.to_string()))
@@ -189,7 +189,7 @@ impl NeedsProgram {
                     .with("bytes", MIB)
                     .bound_to("more");
                 calls.insert(again, more);
-                // Behind `cuInit` and the count.
+                // After `cuInit` and the count.
                 calls.splice(
                     2..2,
                     ordinals()
@@ -241,7 +241,7 @@ impl NeedsProgram {
     /// for no filter.
     pub(super) fn steps(self, moment: NeedsMoment, gpus: usize, refuses: Vec<Step>) -> Vec<Step> {
         let calls = self.calls(gpus);
-        // Before the libraries are loaded, what the loader needs would be refused too.
+        // Before the libraries are loaded, the needs of the loader would be denied too.
         let mut steps = vec![Step::call("mark", MARK)];
         match moment {
             NeedsMoment::Init | NeedsMoment::Context | NeedsMoment::Use => {

@@ -286,7 +286,7 @@ fn refusal_items(rows: &[NeedRow], gpus: usize) -> Vec<Item> {
             };
             for (path, used) in &files {
                 for error in FILE_ERRORS {
-                    // What is not there cannot be missing, and what is only looked at cannot be forbidden.
+                    // A file that does not exist cannot be missing, and a file that is only inspected cannot be denied.
                     let is_possible = match error {
                         "ENOENT" => used.exists,
                         _ => is_opened(used),
@@ -430,7 +430,7 @@ fn need_item(
 /// Returns the question that consists of these denials.
 fn question(row: NeedRow, gpus: usize, refuses: Vec<Step>, repeat: u32) -> Item {
     let program = row.program;
-    // A probe is a call of the driver too, and would be recorded as one of the step.
+    // A probe is a driver call too, and would be recorded as part of the step.
     let case = Case {
         name: TRAP.to_string(),
         does: "the calls, with something refused".to_string(),
@@ -440,7 +440,7 @@ fn question(row: NeedRow, gpus: usize, refuses: Vec<Step>, repeat: u32) -> Item 
         probes: false,
         ..Case::default()
     };
-    // That it dies or hangs is an answer too.
+    // A crash or a hang is also an answer.
     let mut ends = Vec::new();
     for signal in ["SIGSEGV", "SIGABRT", "SIGBUS", "SIGSYS"] {
         ends.push(ExitCheck::Signal(signal.to_owned()));

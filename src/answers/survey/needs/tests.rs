@@ -218,7 +218,7 @@ fn what_changed_something_is_asked_in_children_and_then_again() {
             "CUDA_SUCCESS",
         ));
     }
-    // uname may be refused, and is refused together with what may not.
+    // uname may be denied, and is denied together with calls that may not.
     assert_eq!(keys(&rows), ["driver init everything else EPERM"]);
     rows.push(init(EVERYTHING_ELSE, "EPERM", "CUDA_SUCCESS"));
     let again = next(&rows, 1, 3);

@@ -272,7 +272,7 @@ fn invalid(
     if let Some(Raised { kind, message, .. }) = &said.setup {
         let reason = match kind.as_str() {
             "ModuleNotFoundError" => Reason::NoPackage,
-            // Without libcuda, most lines of frameworks can do nothing.
+            // Most lines of frameworks do nothing useful without libcuda.
             _ if !has_libcuda => Reason::NoLibcuda,
             _ => Reason::SetupRaised,
         };
@@ -413,7 +413,7 @@ impl LineHistory<'_> {
         if let Some(bytes) = self.context_bytes(&before, alone) {
             seen.context_before = Some(bytes.into_keys().collect());
         }
-        // A libcuda that was opened by its address only shows its hook, but no calls.
+        // If a libcuda was opened by its address, only its hook is visible, but no calls.
         for program in &self.history.programs {
             let is_seen_by = |by| program.inits.iter().any(|init| init.is_seen_by(by));
             if program.last_seen_ns() >= self.ask_ns
@@ -442,7 +442,7 @@ impl LineHistory<'_> {
         let mut by_gpu = BTreeMap::new();
         for life in lives {
             let gpu = self.trace.gpu_index(life.created.gpu.as_deref())?;
-            // Beside other attempts, a change of a GPU's memory may be theirs.
+            // If other attempts run, a change of a GPU's memory may belong to them.
             let bytes = if alone {
                 life.bytes
             } else {
@@ -488,8 +488,8 @@ impl LineHistory<'_> {
             }
         }
         let (read_ns, before) = baseline?;
-        // A busy machine may miss the reading after a context of the lines before, or give it too late a time. The
-        // context would count as this line's.
+        // On a busy machine the reading after a context of the earlier lines may be missing, or may have too late a
+        // time. The context would then be attributed to this line.
         for life in &self.history.contexts {
             let made = life.created;
             if made.t_ns >= self.ask_ns || self.trace.gpu_index(made.gpu.as_deref()) != Some(index)

@@ -106,7 +106,7 @@ fn what_the_line_did_is_told_with_its_place_in_the_framework() {
 fn memory_is_unknown_without_a_reading_of_an_earlier_context() {
     let mut trace = line().done();
     trace.memory.clear();
-    // None at all, and one that has a time after the context and does not have its memory.
+    // No reading at all, and a reading whose time is after the context but that does not contain its memory.
     for read in [Vec::new(), trace.start.used_bytes.clone()] {
         for event in &mut trace.events {
             event.used_bytes.clone_from(&read);
