@@ -116,7 +116,7 @@ impl<'a> History<'a> {
         for program in &mut self.programs {
             let began_ns = program.process.map(|process| process.t_ns);
             program.counts = counts.get(&(program.pid, began_ns)).copied();
-            // In an older trace it is not known which of several programs did what.
+            // In an older trace, counts of several programs cannot be separated.
             let is_only = lines.get(&program.pid).is_none_or(|own| own.len() == 1);
             if program.counts.is_none() && is_only {
                 program.counts = counts.get(&(program.pid, None)).copied();

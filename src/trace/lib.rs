@@ -154,7 +154,7 @@ impl TraceProcess {
 
 /// Returns the name of a program, and of the script or module that its Python runs. Other arguments may be secret.
 fn command_name(program: &str, arguments: &[String], is_python: bool) -> String {
-    // The file is not known of a process that has gone already.
+    // The file is unknown for a process that has already ended.
     let file = match arguments.first() {
         Some(first) if program.is_empty() => first,
         _ => program,
@@ -268,7 +268,7 @@ pub enum EventKind {
     /// The driver is about to initialize. It reads its variables after this, and never again in this process if it
     /// succeeds.
     Init {
-        /// The observer of the event.
+        /// The witness of the event.
         witness: EventSource,
         /// The variables that CUDA reads, as they are at this moment.
         variables: BTreeMap<String, String>,
@@ -299,7 +299,7 @@ pub enum EventKind {
     },
     /// A context was created or ended, or could not be created.
     Context {
-        /// The change.
+        /// The change of the context.
         change: ContextChange,
         /// `true` if it is the GPU's primary context.
         primary: bool,
@@ -346,7 +346,7 @@ pub enum EventKind {
     Error,
 }
 
-/// The observer of an event.
+/// The witness of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum EventSource {

@@ -87,7 +87,7 @@ fn open_text(path: &Path) -> Result<(Box<dyn BufRead>, PathBuf), TraceError> {
 
 /// Returns `true` if a file begins with the first line of a trace.
 pub fn is_trace(path: &Path) -> bool {
-    // A pipe is not opened: it would block, and what is read from it is gone.
+    // A pipe is not opened: the open would block, and a read would remove the bytes.
     let Ok(text) = input::open_document(&file_of(path)) else {
         return false;
     };

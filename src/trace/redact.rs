@@ -80,7 +80,7 @@ fn redact_fields(value: &mut Value, redactor: &mut Redactor) {
             for (name, value) in fields {
                 let is_one_of = |names: &[&str]| names.contains(&name.as_str());
                 if is_one_of(&WORDS) {
-                    // A host or a user may be called like one of them.
+                    // A host or a user may have the same name as one of them.
                     Redactor::default().json(value);
                     continue;
                 }

@@ -577,7 +577,7 @@ fn memory_that_two_processes_took_at_once_is_not_counted_twice() {
         "{}",
         shared.says
     );
-    // Without NVML's word for each process each has an equal share of what they took together.
+    // Without NVML's figure for each process, each gets an equal share of their total.
     let mut shared_out = ranks_at_once(None);
     let of_first = shared_out
         .events

@@ -164,7 +164,7 @@ fn work_is_that_of_the_program_that_did_it_and_not_of_the_pid() {
         .ends(&[0])
         .done();
     assert_eq!(used(&trace), [Some(false), Some(true)]);
-    // Counts of older versions have no program, and those of several were added up.
+    // Counts of older versions have no program. Those of several programs were added up.
     trace
         .counts
         .iter_mut()

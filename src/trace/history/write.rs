@@ -91,7 +91,7 @@ fn is_other(
         return value_at_init != value;
     }
     if name == ORDER {
-        // Equal GPUs come in the same order under each that there is.
+        // Equal GPUs have the same order for each valid value.
         return mask::parse(None, value_at_init, &gpus) != mask::parse(None, value, &gpus);
     }
     let order = program.variable_at_init(ORDER).flatten();

@@ -127,7 +127,7 @@ impl<'a> MemoryOwner<'a> {
         match frame.owner {
             FrameOwner::System => None,
             FrameOwner::Program => Some(MemoryOwner::known(PROGRAM)),
-            // A runtime that was linked into the program is the program's: its next frame says so.
+            // A runtime that was linked into the program belongs to the program, as its next frame shows.
             FrameOwner::Cuda | FrameOwner::Package => {
                 let library = file.filter(|file| file.contains(".so"));
                 package

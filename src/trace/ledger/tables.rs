@@ -572,7 +572,7 @@ mod tests {
             )
             .done();
         let ledgers = all_ledgers(&trace);
-        // 500 and 100 are the process's own.
+        // 500 and 100 MiB are the process's own.
         let table = &ledgers[0].peak;
         let row = |kind| table.rows.iter().find(|row| row.kind == kind).unwrap();
         let counted = |kind| {

@@ -238,7 +238,7 @@ impl PolicyCheck<'_, '_> {
     fn errors(&mut self, name: &str) {
         let trace = self.trace;
         for event in &trace.events {
-            // Without a GPU it is the simulated driver that fails.
+            // Without a GPU, the simulated driver is the reason for the failure.
             if event.has_failed() && !trace.has_no_device() {
                 let status = event.status.map_or("an error".to_owned(), status_name);
                 self.add_violation(

@@ -222,7 +222,7 @@ fn a_bound_is_not_kept_by_memory_that_was_not_read() {
             .collect();
         assert_eq!(undecided, expected);
     }
-    // What was seen is seen.
+    // A violation that was seen counts in spite of the gap.
     let trace = program().memory(1, 3 << 30).ends(&[1]).done();
     assert_eq!(check(&bound, &trace).violations.len(), 1);
 }
@@ -457,7 +457,7 @@ fn memory_of_which_only_bounds_are_known_and_a_trace_without_a_ledger_leave_it_u
         assert_eq!(outcome.violations, []);
         outcome.undecided
     };
-    // What is not attributed may be NCCL's.
+    // Unattributed memory may belong to NCCL.
     let trace = ledger().ends(&[0]).done();
     let between = "owner=nccl>350MiB: pid 100 on GPU 0: at the peak between 300 MiB and 400 MiB are held by NCCL";
     assert_eq!(undecided("owner=nccl>350MiB", &trace), [between]);

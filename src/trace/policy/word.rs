@@ -254,7 +254,7 @@ impl fmt::Display for PolicyWord {
             PolicyWord::Rule(name) => f.write_str(name),
             PolicyWord::Unattributed(bytes) => write!(f, "{UNATTRIBUTED}>{}", size_text(*bytes)),
             PolicyWord::Owner(key, bytes) => write!(f, "{OWNER}{key}>{}", size_text(*bytes)),
-            // The others are in the list.
+            // The list contains the other variants.
             PolicyWord::Init | PolicyWord::Context | PolicyWord::Stray | PolicyWord::Error => {
                 Ok(())
             }

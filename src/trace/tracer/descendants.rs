@@ -507,7 +507,7 @@ impl Descendants {
         let Attachment::Untraced(why) = process.attachment else {
             return;
         };
-        // The libcuda of another root folder is another file.
+        // A process below another root folder opens another libcuda file.
         let is_doubtful = if why == Untraced::OtherRoot {
             opened.any
         } else {
@@ -644,7 +644,7 @@ fn maps_of(pid: u32) -> std::io::Result<String> {
 
 /// Returns `true` if a process runs the program of this identity, with its stack set up.
 fn has_started(pid: u32, identity: ProgramIdentity) -> bool {
-    // Some kernels show no stack of any process.
+    // Some kernels do not report the stack of any process.
     let shows_stacks =
         supervisor::process_stat("self").is_some_and(|fields| number_at(&fields, 25) != 0);
     let (_, stack_start) = identity;

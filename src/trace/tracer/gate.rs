@@ -65,7 +65,7 @@ impl Gate {
             incoming,
             room,
         };
-        // Nobody waits for the thread at the program's end.
+        // The thread is not joined at the program's end.
         let started = std::thread::Builder::new()
             .name("gate".into())
             .spawn(move || keeper.keep_receiving());
@@ -248,7 +248,7 @@ mod tests {
         for (mut end, text) in theirs.iter().zip(sent) {
             end.write_all(text).unwrap();
         }
-        // The last one says nothing and is not closed: its time is over.
+        // The last connection sends nothing and is not closed: its time is over.
         for end in &theirs[..3] {
             end.shutdown(Shutdown::Both).unwrap();
         }

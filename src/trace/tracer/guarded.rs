@@ -120,7 +120,7 @@ fn open(place: &Candidate) -> Result<PathBuf, PlaceError> {
     for folder in base.ancestors() {
         let data =
             fs::symlink_metadata(folder).map_err(|error| PlaceError::refused(folder, error))?;
-        // A program of root may change its user, and then still has to find its libraries.
+        // A program of root may change its user, and must still find its libraries then.
         let why = unsafe_ancestor(&data).or_else(|| {
             let is_closed = geteuid().is_root() && data.mode() & PASSABLE_BY_ALL == 0;
             is_closed.then_some("other users may not pass through it")
@@ -144,7 +144,7 @@ fn unsafe_ancestor(data: &Metadata) -> Option<&'static str> {
     if is_anothers(data) {
         return Some("it belongs to another user");
     }
-    // In a sticky folder others can remove only their own files.
+    // In a sticky folder, other users can remove only their own files.
     let is_open = data.mode() & WRITABLE_BY_OTHERS != 0 && data.mode() & STICKY == 0;
     is_open.then_some("others can write to it")
 }

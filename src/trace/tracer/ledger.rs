@@ -224,7 +224,7 @@ impl Tracer {
             return false;
         }
         let t_ns = clock::now_ns();
-        // Until a process was listed, the whole GPU stood for it, with what others took there.
+        // Until NVML lists a process, the figures of the entire GPU count for it, including the memory of others.
         if own.iter().any(|bytes| *bytes > 0)
             && !std::mem::replace(&mut self.ledgers.is_listed, true)
         {
@@ -489,7 +489,7 @@ impl Tracer {
 
     /// Reads every running process. Returns their PIDs.
     pub(super) fn read_ledgers(&mut self, changes: bool) -> Vec<u32> {
-        // The last reading of a process that ends is that before its end: by now it may have given back a part.
+        // The last reading of an ending process is the one before its end: by now the process may have freed a part.
         let running: Vec<u32> = self
             .ledgers
             .with_pages()
@@ -546,7 +546,7 @@ impl Tracer {
     /// Resets the ledger of a process that runs another program now.
     pub(super) fn restart_ledger(&mut self, pid: u32) {
         self.write_end(pid);
-        // Calls of the program before do not end any more.
+        // Calls of the earlier program no longer end.
         self.pending.retain(|(owner, _), _| *owner != pid);
         if let Some(ledger) = self.ledgers.processes.get_mut(&pid) {
             ledger.forget_program();

@@ -360,7 +360,7 @@ mod tests {
             "\"kind\":\"holder\",\"row\":4032,\"memory\":\"allocation\"",
             "\"kind\":\"holder\",\"row\":-1,\"memory\":\"allocation\"",
             "\"kind\":\"holder\",\"row\":18446744073709551615,\"memory\":\"allocation\"",
-            // What no call asks for.
+            // A kind of memory that no call allocates.
             "\"kind\":\"holder\",\"row\":1,\"memory\":\"rounding\"",
             "\"kind\":\"holder\",\"row\":1,\"memory\":\"\\u001b[31m\"",
             "\"kind\":\"peak\",\"device\":64",

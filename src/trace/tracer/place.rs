@@ -131,7 +131,7 @@ impl TraceFolder {
                 all.push((OsString::from(name), parts.join(OsStr::new(":"))));
             }
         }
-        // In a program that is traced already, that is the same library, which would start itself for ever.
+        // In a program that is already traced, that is the same library, which would start itself again and again.
         let earlier = std::env::var_os("CUDA_INJECTION64_PATH");
         if let Some(earlier) =
             earlier.filter(|value| !value.is_empty() && self.hook.as_os_str() != value)

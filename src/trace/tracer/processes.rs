@@ -155,7 +155,7 @@ impl Processes {
         let started = peers::parent_and_start(pid).map(|(_, started)| started);
         let is_new = !self.known.contains_key(&pid);
         let known = self.known.entry(pid).or_default();
-        // A process that has ended since has neither.
+        // A process that has ended has neither.
         let has_gone = image.is_none() || started.is_none();
         if !is_new && (has_gone || (&known.image, known.started) == (&image, started)) {
             return None;

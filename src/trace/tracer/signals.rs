@@ -190,7 +190,7 @@ impl Drop for HandingOn {
         // Ends a thread that waits for the program.
         self.program = channel().0;
         self.handle.close();
-        // What wakes it is a message, which may be lost. The bystander ends with this process in any case.
+        // The thread wakes up by a message, which may be lost. The bystander ends with this process in any case.
         let given_up_ns = clock::now_ns() + LONGEST_END_NS;
         let thread = self.thread.take();
         while thread.as_ref().is_some_and(|thread| !thread.is_finished())

@@ -66,7 +66,7 @@ impl Stacks {
         let notebooks = Notebooks::new(arguments);
         let (questions, asked) = channel();
         let (answer, answers) = channel();
-        // Nobody waits for the thread at the program's end.
+        // The thread is not joined at the program's end.
         std::thread::Builder::new()
             .name("stacks".into())
             .spawn(move || {

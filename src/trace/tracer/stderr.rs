@@ -145,7 +145,7 @@ impl PassedStderr {
         // SAFETY: the child makes system calls alone, which allocate nothing, and never returns.
         match unsafe { libc::fork() } {
             -1 => Err(io::Error::last_os_error()),
-            // SAFETY: this is the child, and the ring is so long.
+            // SAFETY: this is the child, and the ring has this length.
             0 => unsafe { pass_on(&reader, progress, most_bytes, &mut piece) },
             _ => Ok(passed),
         }
@@ -167,10 +167,10 @@ impl PassedStderr {
 
     /// Returns the last bytes, once all current bytes of the pipe are passed on, or its reader has gone.
     pub(super) fn finish_passing(&self) -> Vec<u8> {
-        // SAFETY: the mapping is never taken back.
+        // SAFETY: the mapping is never removed.
         let progress = unsafe { &*self.progress };
         let waiting = ioctl_fionread(&self.pipe).unwrap_or_default();
-        // Who was left behind may write for ever.
+        // A process that was left behind may write without end.
         let until = progress.passed.load(Ordering::SeqCst) + waiting + PIECE_BYTES as u64;
         loop {
             let is_empty = ioctl_fionread(&self.pipe).is_ok_and(|waiting| waiting == 0);

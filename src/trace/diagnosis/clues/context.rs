@@ -68,7 +68,7 @@ fn context_clue<'a>(
         clue.stacks.push(&fault.stack);
     }
     if let Some(next) = pinned {
-        // What asked for the memory explains the context.
+        // The request for the memory explains the context.
         clue.stacks.push(&next.stack);
     }
     Some(clue)
@@ -99,7 +99,7 @@ fn is_of_unselected_thread(program: &ProgramHistory<'_>, life: &ContextLife<'_>)
         if other.gpu == created.gpu {
             continue;
         }
-        // Code that runs once for each GPU selects each.
+        // Code that runs once per GPU selects each GPU.
         if !own.is_empty() && other.stack.users_all() == own {
             return Some(false);
         }

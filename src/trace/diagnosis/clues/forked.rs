@@ -142,7 +142,8 @@ pub(super) fn unseen_fork_clues<'a>(history: &History<'a>) -> Vec<Clue<'a>> {
             .with("would_show", ended_well && forks.is_loader);
         clue.events = forks.events;
         let mut clue = with_init(clue, history, forks.first);
-        // Where no line of the program forked, as in a forkserver, the one that can be mended comes first.
+        // If the program's code did not fork, as in a forkserver, the line of `cuInit` comes first, because the user
+        // can change that one.
         if event.stack.call_site().is_none() {
             clue.events.rotate_right(1);
         }

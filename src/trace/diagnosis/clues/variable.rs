@@ -85,8 +85,8 @@ fn overwritten_clue<'a>(
     let mut backwards = writes.iter().rev();
     let &(_, last) = backwards.find(|(write, _)| write.value == Some(value_at_init))?;
     writes.retain(|(write, event)| {
-        // The same line of a thread writes one mask after the other for children, and a mask that is put back was meant
-        // for a while.
+        // A line that writes one mask after the other in one thread does so for children, and a mask that is restored
+        // was changed on purpose.
         let is_again = event.tid == last.tid && line(event) == line(last);
         let is_back = matches!(&event.what, EventKind::Variable { before: Some(before), .. } if before == value_at_init);
         let is_other = event.t_ns < last.t_ns && write.value != Some(value_at_init);

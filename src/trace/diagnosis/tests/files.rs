@@ -188,7 +188,7 @@ fn fault_of_value(when: &RuleCondition, name: &str, wanted: &Value) -> Option<St
             when.clue.name
         ));
     };
-    // A condition names one of the texts of a list.
+    // A condition contains one of the texts of a list.
     let wanted_type = match attribute.of {
         Type::List => Type::Text,
         other => other,

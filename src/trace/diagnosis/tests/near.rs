@@ -76,7 +76,7 @@ fn each_entry_of_a_mask_has_its_fate_and_what_is_not_known_is_not_said() {
         ("0", 0, 4, "CUDA_DEVICE_ORDER=PCI is not a valid order"),
         ("", 0, 4, "hides every GPU from this process"),
         ("NoDevFiles", 0, 0, "hides every GPU from this process"),
-        // A number or a UUID where the GPUs are not known, an instance of MIG, and what the driver read otherwise.
+        // A number or a UUID on unknown GPUs, a MIG instance, and masks that the driver read differently.
         ("7", 0, 0, ""),
         ("GPU-aa", 0, 0, ""),
         ("MIG-aa", 1, 4, ""),
@@ -323,7 +323,7 @@ fn an_only_context_is_stray_without_work_in_each_of_several_processes() {
         "{}",
         found[0].workaround
     );
-    // A context that was given up is wasted all the same.
+    // A context that was destroyed was wasted too.
     let made = TraceBuilder::on(1)
         .init(&[], &[0])
         .context(0, 0)
@@ -558,7 +558,7 @@ fn ranks_share_a_gpu_whatever_stands_between_them_and_their_launcher() {
         let made = rank(rank(TraceBuilder::on(2), 200, first), 300, second);
         pitfalls_of(&made.by(200).ends(&[0]).by(300).ends(&[0]).done())
     };
-    // No process above them has a line that says more than that it began.
+    // The processes above them have no line, or only one of their start.
     assert_eq!(two(&[150, 90, 1], &[250, 90, 1]), ["ranks-share-gpu"]);
     assert_eq!(two(&[150, PID, 1], &[PID, 1]), ["ranks-share-gpu"]);
     assert_eq!(
@@ -653,7 +653,7 @@ fn nothing_is_said_of_what_is_not_known() {
         .launch(1)
         .context(0, 0);
     assert_eq!(rules_of(&made.done()), [] as [&str; 0]);
-    // A trace that was cut short may lack the context that came later.
+    // A truncated trace may lack the context that came later.
     let mut cut = TraceBuilder::on(2).init(&[], &[0, 1]).done();
     cut.end = None;
     assert_eq!(rules_of(&cut), [] as [&str; 0]);
@@ -726,7 +726,7 @@ fn a_context_of_pinned_memory_is_known_by_the_stack_too() {
         finding("pinned-memory-context", &found).is_some(),
         "the only context, and for host memory alone"
     );
-    // Another thread's page-locked memory says nothing of this context.
+    // Another thread's page-locked memory does not explain this context.
     let made = TraceBuilder::on(2)
         .init(&[], &[0, 1])
         .context(1, 1)
@@ -1190,7 +1190,7 @@ fn a_fork_that_may_have_been_refused_in_silence_is_left_open_and_told_once() {
             .workaround
             .contains("fork before train.py:4 initializes CUDA through torch.cuda.init")
     );
-    // In C every way to use CUDA is a call of the driver.
+    // In C, every use of CUDA is a driver call.
     let mut in_c = forked_at(&[], Some(0));
     assert_eq!(rules_of(&in_c), [] as [&str; 0]);
     in_c.processes[1].python = Some("3.12.3".to_owned());

@@ -709,7 +709,7 @@ mod tests {
             account.charge_growth(3, MemoryKind::Context, 400 * MIB);
             account.make_context(false, handle);
         }
-        // Nobody knows what this one took.
+        // The memory of this context is unknown.
         account.make_context(false, 8);
         for (ended, left) in [
             ((true, 0), 801),

@@ -732,7 +732,7 @@ mod tests {
         );
         charged(&mut ledger, 100 * MIB);
         ledger.close_group(&mut numbers);
-        // Another thread took 6 MiB after NVML was read, and before the page was.
+        // Another thread allocated 6 MiB after NVML was read, and before the page was read.
         ledger.gpu("GPU-0").page_bytes = 6 * MIB;
         ledger.is_settled = false;
         begin(&mut ledger, 100 * MIB);
@@ -763,7 +763,8 @@ mod tests {
         charge(&mut ledger, 0);
         for (before, grown, now) in [(0, 518 * MIB, 518 * MIB), (518 * MIB, 690 * MIB, 704 * MIB)] {
             ledger.begin_call(gpus.map(|gpu| (gpu.to_owned(), before)).into_iter());
-            // The second time, the driver gives back 504 MiB before it takes 690: each thread but one has seen that.
+            // The second time, the driver frees 504 MiB before it allocates 690: every thread except for one has seen
+            // that.
             for gpu in gpus {
                 let taker = MemoryTaker {
                     gpu: gpu.into(),
@@ -852,7 +853,7 @@ mod tests {
             (vec!["GPU-1".into()], vec!["GPU-1".into()])
         );
         assert_eq!(ledger.gpu("GPU-1").charge, charge(10, None));
-        // A part of a GPU.
+        // A MIG instance.
         let nothing = MemoryCharge {
             t_ns: 10,
             own_bytes: None,

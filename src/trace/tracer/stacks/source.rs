@@ -83,7 +83,7 @@ const SCRIPT: Readable = Readable {
 impl Readable {
     /// Opens a file by name, through the waiting thread.
     pub(super) fn open(&self, pid: u32, waiting: &UnixStream, name: &str) -> Option<File> {
-        // To open a device or a pipe can do something.
+        // Opening a device or a pipe can have an effect.
         let seen = fs::read_link(format!("/proc/{pid}/cwd")).ok()?.join(name);
         let is_other = fs::metadata(seen).is_ok_and(|data| !data.is_file());
         (self.is_one(Path::new(name)) && !is_other).then_some(())?;
