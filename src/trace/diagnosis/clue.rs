@@ -90,7 +90,7 @@ pub(super) struct Clue<'a> {
     pub(super) stacks: Vec<&'a Stack>,
     /// The UUID of the GPU that is concerned.
     pub(super) gpu: Option<String>,
-    /// The memory that it takes.
+    /// The memory that the pitfall costs, in bytes.
     pub(super) bytes: Option<i64>,
 }
 
