@@ -268,7 +268,7 @@ fn with_json_answers_go_to_stderr() {
 }
 
 #[test]
-fn without_a_gpu_a_report_is_kept_only_where_it_was_asked_for() {
+fn run_without_gpu_keeps_only_simulated_reports() {
     if common::gpus() > 0 {
         return;
     }

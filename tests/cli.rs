@@ -14,7 +14,7 @@ const MACHINE: &str = "sim:h200-x1";
 const SMALL: &str = "visibility/empty-mask-hides-all";
 
 #[test]
-fn explain_answers_words_and_what_was_pasted_and_says_where_it_finds_nothing() {
+fn explain_answers_words_and_pasted_text() {
     let scratch = Scratch::new();
     scratch
         .run(&[
@@ -161,7 +161,7 @@ fn explain_passes_its_input_through_and_answers_what_stands_at_its_end() {
 }
 
 #[test]
-fn explain_runs_a_command_that_keeps_its_streams_its_end_and_its_orphans() {
+fn explain_preserves_streams_exit_and_orphans_of_commands() {
     let scratch = Scratch::new();
     let file = scratch.file("in", "typed");
     let ran = |script: &str| {
@@ -571,7 +571,7 @@ fn documentation_and_help_say_of_exit_codes_what_the_program_says() {
 }
 
 #[test]
-fn a_usage_error_ends_with_the_exit_code_on_a_line_of_its_own() {
+fn usage_error_prints_exit_code_on_last_line() {
     for arguments in [
         &[][..],
         &["nosuch"],

@@ -47,7 +47,7 @@ fn one_libcudart_is_held_against_another() {
 }
 
 #[test]
-fn what_recordings_show_is_compared_and_told_in_one_line_and_in_json() {
+fn recordings_are_compared_as_text_and_json() {
     let scratch = Scratch::new();
     let edited = |change: fn(&mut Value)| {
         let mut report: Value = read_json(root().join("reports/h200-x2/report.json"));
@@ -316,7 +316,7 @@ fn compared(scratch: &Scratch, reports: [&Value; 2]) -> (u64, BTreeSet<(String, 
 }
 
 #[test]
-fn what_another_version_wrote_down_in_another_order_and_other_words_is_the_same() {
+fn order_and_wording_of_other_versions_are_ignored() {
     let scratch = Scratch::new();
     let whole: Value = read_json(root().join("reports/h200-x2-added/report.json"));
     let compact: Value = read_json(root().join("reports/compact/h100-x1-all.json"));

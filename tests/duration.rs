@@ -68,7 +68,7 @@ fn round(scenario: &ScenarioReport) -> Option<Duration> {
 }
 
 #[test]
-fn a_round_of_the_essential_set_takes_as_long_as_its_file_says() {
+fn essential_round_takes_its_documented_time() {
     // The least of several reports: what disturbed one of them is no property of the question.
     let mut rounds: BTreeMap<String, Duration> = BTreeMap::new();
     for (name, report) in read_reports() {

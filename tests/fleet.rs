@@ -166,7 +166,7 @@ const KNOWN: [(&str, usize); 13] = [
 ];
 
 #[test]
-fn the_committed_reports_differ_in_what_the_findings_say_and_in_nothing_else() {
+fn committed_reports_differ_only_as_documented() {
     let scratch = Scratch::new();
     let mut committed: Vec<String> = evidence()
         .iter()

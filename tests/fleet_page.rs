@@ -188,7 +188,7 @@ fn every_machine_and_every_difference_has_a_view() {
 }
 
 #[test]
-fn a_file_is_put_in_place_at_once_and_anybody_may_read_it() {
+fn page_is_written_atomically_and_world_readable() {
     let scratch = Scratch::new();
     let path = stored(&scratch, &fixture::fleet());
     let out = scratch.file("fleet.prom", "old");

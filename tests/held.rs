@@ -82,7 +82,7 @@ fn a_worker_that_a_debugger_holds_is_given_up() {
 
 /// The first of the two workers looks for needs.
 #[test]
-fn a_worker_that_looks_for_needs_and_is_held_is_given_up_once() {
+fn stuck_needs_worker_is_abandoned_once() {
     // A worker that only looks for needs leaves soon. One that had gone before it was held shows nothing.
     while !is_given_up(["tests/selftest/clean.toml", "tests/selftest/hang.toml"]) {}
 }

@@ -141,7 +141,7 @@ fn a_hostile_name_of_nothing_is_repeated_as_text() {
 
 /// If a file is expected, a directory is rejected, and its name is repeated.
 #[test]
-fn a_hostile_name_of_a_folder_or_a_file_is_repeated_as_text() {
+fn hostile_path_names_are_escaped() {
     let scratch = Scratch::new();
     let folder = scratch.path().join(format!("folder{EVIL}"));
     fs::create_dir(&folder).expect("any name is a name");

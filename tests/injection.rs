@@ -156,7 +156,7 @@ fn a_bare_name_is_searched_by_the_loader() {
 }
 
 #[test]
-fn the_hook_is_called_where_no_device_is_found_and_the_next_init_reads_the_mask_again() {
+fn hook_runs_without_devices_and_init_rereads_mask() {
     let bench = Bench::new();
     let run = bench.hooked(
         &[("CUDA_VISIBLE_DEVICES", "")],
@@ -172,7 +172,7 @@ fn the_hook_is_called_where_no_device_is_found_and_the_next_init_reads_the_mask_
 }
 
 #[test]
-fn a_forked_child_has_a_call_of_its_own_unless_the_parent_had_one() {
+fn forked_child_calls_hook_unless_parent_did() {
     let bench = Bench::new();
     let before = bench.hooked(&[], &["fork-and-both-go-on", "init"]);
     assert_eq!(before, seen(&["init 0", "init 0"], &[UNSET, UNSET]));

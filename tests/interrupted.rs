@@ -104,7 +104,7 @@ fn another_signal_leaves_a_partial_report_and_exit_code_131_or_143() {
 
 /// A pipe in the place of a library: to open it waits for a writer, as a library waits whose constructor does not return.
 #[test]
-fn a_library_that_does_not_return_does_not_hold_up_who_wants_to_stop() {
+fn signals_end_a_run_stuck_in_a_library() {
     for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143)] {
         let scratch = Scratch::new();
         let pipe = scratch.at("libcudart.so");
@@ -132,7 +132,7 @@ fn a_library_that_does_not_return_does_not_hold_up_who_wants_to_stop() {
 /// One round of five does not give an answer: the planned and the completed attempts are in the report, and it can be
 /// judged again.
 #[test]
-fn a_question_that_was_cut_off_in_its_first_rounds_has_no_verdict() {
+fn scenario_interrupted_in_first_rounds_has_no_verdict() {
     let scratch = Scratch::new();
     let selectors =
         ["clean", "hang-long", "wait"].map(|stem| format!("tests/selftest/{stem}.toml"));
@@ -186,7 +186,7 @@ steps  = [{ py = "1", label = "count" }]
 "#;
 
 #[test]
-fn a_question_that_was_cut_off_in_its_last_round_is_judged_by_those_before() {
+fn scenario_interrupted_in_last_round_keeps_earlier_rounds() {
     let scratch = Scratch::new();
     let count = scratch.at("count");
     let file = scratch.file("last-hangs.toml", LAST_HANGS.replace("COUNT", &count));
@@ -220,7 +220,7 @@ fn ctrl_c_ends_a_worker_that_is_deaf_to_sigterm_too() {
 
 /// Nobody is left to clean up: the kernel and the closed channels have to do it.
 #[test]
-fn when_the_parent_is_killed_every_process_of_the_run_dies_with_it() {
+fn killed_parent_takes_all_run_processes_along() {
     let killed = |stem: &str| {
         let scratch = Scratch::new();
         let running = in_the_middle_of(&scratch, stem);
@@ -315,7 +315,7 @@ fn a_junit_file_that_cannot_be_opened_is_known_before_anything_runs() {
 }
 
 #[test]
-fn a_junit_file_that_is_no_regular_file_is_refused_and_left_alone() {
+fn irregular_junit_file_is_rejected_and_untouched() {
     let scratch = Scratch::new();
     let pipe = scratch.at("pipe.xml");
     let made = std::process::Command::new("mkfifo")
@@ -379,7 +379,7 @@ fn a_junit_file_of_a_run_before_does_not_outlive_this_one() {
 }
 
 #[test]
-fn a_report_that_cannot_be_handed_over_ends_alike_on_disk_and_for_the_shell() {
+fn failed_output_gives_same_exit_code_on_disk() {
     let scratch = Scratch::new();
     let mut command = scratch.simulating(MACHINE, &["tests/selftest/clean.toml"], &[]);
     let full = fs::File::options()

@@ -219,7 +219,7 @@ fn readers(path: &str) -> [Vec<&str>; 6] {
 
 /// A report that was forged from a simulated one, to pass for a measurement.
 #[test]
-fn a_report_that_claims_a_measurement_and_names_the_simulated_machine_is_refused_by_every_reader() {
+fn every_reader_rejects_measured_claim_on_simulated_machine() {
     let scratch = Scratch::new();
     let path = scratch.at("changed.json");
     let mut claimed = report(&scratch);

@@ -202,7 +202,7 @@ const NO_PROC: [&str; 6] = [
 ];
 
 #[test]
-fn a_command_works_without_something_of_the_kernel_or_says_so_and_starts_nothing() {
+fn command_works_or_fails_early_on_limited_kernels() {
     let before = if rustix::process::geteuid().is_root() {
         &NO_PROC[..]
     } else {

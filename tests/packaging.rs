@@ -165,7 +165,7 @@ fn an_archive_has_the_program_where_cargo_binstall_looks_and_a_share() {
 
 /// A program of another processor cannot print its own pages.
 #[test]
-fn an_archive_for_another_machine_has_the_pages_that_a_program_of_this_one_prints() {
+fn foreign_archive_has_pages_printed_by_native_program() {
     let scratch = Scratch::new();
     let foreign = scratch.file("foreign", "not for this machine");
     let archiver = root().join(".github/archive");

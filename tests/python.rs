@@ -121,7 +121,7 @@ fn text(text: &str) -> Value {
 }
 
 #[test]
-fn each_line_has_its_value_or_its_exception_its_calls_and_its_contexts() {
+fn lines_report_value_or_exception_calls_and_contexts() {
     let report = reproduced("lines", &[]);
     let name = "python/lines";
     let step = |label: &str| seen(&report, name, "trap", label);
@@ -248,7 +248,7 @@ fn every_python_that_is_here_runs_the_same_lines() {
 }
 
 #[test]
-fn threads_and_children_of_steps_and_of_lines_do_what_they_do_in_a_program() {
+fn step_threads_and_children_behave_as_in_programs() {
     let report = reproduced("processes", &[]);
     let name = "python/processes";
     let step = |label: &str| seen(&report, name, "trap", label);
@@ -584,7 +584,7 @@ fn an_interpreter_that_is_none_is_an_error_where_it_was_named() {
 }
 
 #[test]
-fn the_first_python3_on_path_is_taken_and_its_lack_is_the_machines() {
+fn first_python3_on_path_is_used() {
     let scratch = Scratch::new();
     let nothing = scratch.path().join("nothing");
     fs::create_dir(&nothing).unwrap();

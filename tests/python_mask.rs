@@ -303,7 +303,7 @@ fn the_package_starts_the_program() {
 
 /// `pip install --target` puts the program next to the package, where neither PATH nor Python looks.
 #[test]
-fn the_package_finds_the_program_beside_it_or_says_how_to_get_it() {
+fn package_finds_adjacent_program_or_explains_installation() {
     let scratch = Scratch::new();
     let folder = scratch.path();
     // An environment of its own: whoever runs the tests may have the program installed.

@@ -76,7 +76,7 @@ fn no_text_of_a_redacted_line_has_a_folder() {
 }
 
 #[test]
-fn a_name_that_is_a_word_of_the_format_leaves_a_trace_readable() {
+fn redacted_format_word_leaves_trace_readable() {
     for name in ["cuda", "line", "program", "event", "context", "memory"] {
         let mut redactor = Redactor::new(name, name);
         for line in fixture::lines(&programs::memory()) {

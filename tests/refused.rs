@@ -19,7 +19,7 @@ fn measured() -> Vec<SurveyDocument> {
 }
 
 #[test]
-fn a_call_that_only_refused_is_asked_again_or_says_why_it_must() {
+fn always_failing_call_is_retried_or_explained() {
     let recipes = load_recipes(1).unwrap_or_else(|wrong| panic!("{:?}", wrong.diagnostics));
     let rows: Vec<CallRow> = measured()
         .iter()

@@ -346,7 +346,7 @@ fn a_bisection_that_cannot_be_begun_says_why() {
 }
 
 #[test]
-fn an_end_that_cannot_be_used_is_refused_with_its_neighbors_before_anything_is_tried() {
+fn unusable_range_end_is_rejected_with_neighbors() {
     let scratch = Scratch::new();
     let ends = [
         (

@@ -160,7 +160,7 @@ fn the_private_folder_is_private_whatever_the_umask() {
 }
 
 #[test]
-fn a_limit_on_the_size_of_files_fails_the_report_and_kills_nobody() {
+fn file_size_limit_fails_report_without_killing_processes() {
     let scratch = Scratch::new();
     let running = scratch.start(command(&scratch, MACHINE, "wait"));
     scratch.sleeper();

@@ -263,7 +263,7 @@ fn each_line_is_told_by_what_it_does() {
 }
 
 #[test]
-fn a_row_that_hangs_is_ended_with_its_children_and_the_others_are_asked() {
+fn hanging_row_is_killed_and_survey_continues() {
     let scratch = Scratch::new();
     let list = scratch.path().join("rows.toml");
     let row = |id: &str, ask: &str, more: &str| {

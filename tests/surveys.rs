@@ -251,7 +251,7 @@ fn every_variable_that_the_simulated_machine_models_is_latched_as_on_gpus() {
 }
 
 #[test]
-fn what_is_refused_on_the_simulated_machine_causes_what_it_causes_on_gpus() {
+fn simulated_denials_have_the_effects_measured_on_gpus() {
     let scratch = Scratch::new();
     let asked = ["driver", "nvml", "--on", "sim:h200-x1", "--quick"];
     let simulated: Vec<NeedRow> = printed(&scratch, SurveyKind::Needs, &asked);
@@ -326,7 +326,7 @@ fn needs_are_chosen_by_what_the_programs_ask_for() {
 }
 
 #[test]
-fn a_start_is_timed_with_each_number_of_gpus_and_beside_another_process() {
+fn startup_is_timed_per_gpu_count_and_company() {
     let scratch = Scratch::new();
     let rows: Vec<StartRow> = printed(
         &scratch,

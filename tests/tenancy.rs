@@ -318,7 +318,7 @@ fn what_somebody_else_keeps_is_no_surprise() {
 }
 
 #[test]
-fn runs_that_share_locks_wait_for_each_other_and_others_disturb_no_verdict() {
+fn locked_runs_wait_and_unlocked_runs_stay_correct() {
     let asked: Vec<&str> = ASKED.into_iter().chain(["--repeat", "2"]).collect();
     for lock in [&[][..], &["--no-lock"]] {
         let machine = Shared::new();
@@ -345,7 +345,7 @@ fn runs_that_share_locks_wait_for_each_other_and_others_disturb_no_verdict() {
 }
 
 #[test]
-fn a_run_that_does_not_wait_measures_nothing_and_says_who_is_there() {
+fn run_without_waiting_measures_nothing_and_names_holder() {
     let machine = Shared::new();
     let first = Scratch::new();
     let asked: Vec<&str> = ASKED.into_iter().chain(["--repeat", "20"]).collect();

@@ -252,7 +252,7 @@ fn is_shown(said: &str, event: &TraceEvent) -> bool {
 }
 
 #[test]
-fn a_trace_shows_what_a_program_says_of_itself_at_its_own_lines() {
+fn trace_matches_programs_own_account_by_line() {
     programs_are_shown(&[]);
 }
 
@@ -410,7 +410,7 @@ fn the_hook_comes_before_the_mask_and_both_witnesses_see_each_init() {
 }
 
 #[test]
-fn a_libcuda_that_is_opened_by_its_path_is_said_to_be_unseen() {
+fn libcuda_opened_by_path_is_reported_unseen() {
     let node = Node::new("h200-x2");
     let command = [
         "python3",
@@ -440,7 +440,7 @@ fn a_libcuda_that_is_opened_by_its_path_is_said_to_be_unseen() {
 
 /// No real libcudart creates a context without calling libcuda; the simulated one does.
 #[test]
-fn a_program_of_the_simulated_libcudart_is_not_blamed_for_what_is_not_seen() {
+fn simulated_libcudart_program_is_not_blamed_for_gaps() {
     let script = "import ctypes; rt = ctypes.CDLL('libcudart.so.12'); p = ctypes.c_void_p()\n\
                   assert rt.cudaMalloc(ctypes.byref(p), ctypes.c_size_t(1 << 20)) == 0";
     let (ran, trace) = trace(&[], &["python3", "-c", script]);
@@ -461,7 +461,7 @@ fn a_program_of_the_simulated_libcudart_is_not_blamed_for_what_is_not_seen() {
 }
 
 #[test]
-fn a_command_needs_no_dashes_before_it_and_its_summary_goes_to_a_file() {
+fn trace_needs_no_dashes_and_writes_summary_file() {
     let scratch = Scratch::new();
     let [out, file] = ["traces", "summary.json"].map(|name| text(scratch.path().join(name)));
     let words = [
@@ -555,7 +555,7 @@ fn an_injection_library_and_a_preload_that_were_there_before_are_kept() {
 }
 
 #[test]
-fn what_is_forbidden_is_reported_in_every_form_at_the_users_own_line() {
+fn every_format_reports_violation_at_user_line() {
     let scratch = Scratch::new();
     let script = script("stray_context.py");
     let line = lines_of(Path::new("stray_context.py"))["stray"];
@@ -676,7 +676,7 @@ fn writes_that_are_told_no_more_are_said_to_be_unseen() {
 }
 
 #[test]
-fn a_simulated_driver_is_never_taken_for_a_real_one_whatever_was_asked_for() {
+fn simulated_driver_is_never_reported_as_real() {
     let node = Node::new("h200-x2");
     let scratch = Scratch::new();
     let (out, script) = (text(scratch.path().join("traces")), script("late_mask.py"));
@@ -705,7 +705,7 @@ fn a_simulated_driver_is_never_taken_for_a_real_one_whatever_was_asked_for() {
 }
 
 #[test]
-fn two_traces_on_one_gpu_each_see_their_own_program_and_say_that_it_is_shared() {
+fn concurrent_traces_report_a_shared_gpu() {
     let node = Node::new("h200-x1");
     let hold = "import ctypes, os, time\ncuda = ctypes.CDLL('libcuda.so.1')\ncontext = ctypes.c_void_p()\n\
         cuda.cuInit(0)\ncuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0)\n";
@@ -910,7 +910,7 @@ fn a_command_that_is_not_there_ends_as_in_a_shell() {
 }
 
 #[test]
-fn a_traced_worker_makes_the_listed_calls_and_no_others_with_the_same_outcome() {
+fn traced_worker_makes_exactly_the_listed_calls() {
     [&["--all-calls"][..], &["--all-calls", "--memory"]]
         .into_iter()
         .for_each(worker_makes_the_listed_calls);
@@ -1009,7 +1009,7 @@ const TAKES: &str = "context, memory = ctypes.c_void_p(), ctypes.c_uint64()\n\
     assert cuda.cuMemFree_v2(memory) == 0\n";
 
 #[test]
-fn a_program_whose_tracer_is_killed_goes_on_and_the_trace_can_be_read() {
+fn program_survives_killed_tracer_with_readable_trace() {
     let scratch = Scratch::new();
     let files = ["gone", "done"].map(|name| scratch.path().join(name));
     let mut child = under_way(
@@ -1110,7 +1110,7 @@ fn a_full_disk_is_reported_and_the_program_ends_as_it_would() {
 }
 
 #[test]
-fn a_program_that_gives_up_root_before_it_loads_libcuda_passes_no_policy_on_memory() {
+fn early_root_drop_passes_no_memory_policy() {
     if !rustix::process::geteuid().is_root() {
         eprintln!("NOT TESTED: only root can change its user");
         return;
@@ -1137,7 +1137,7 @@ fn a_program_that_gives_up_root_before_it_loads_libcuda_passes_no_policy_on_memo
 }
 
 #[test]
-fn a_name_means_the_form_of_its_version_or_one_that_is_not_modelled() {
+fn get_proc_address_resolves_names_by_version() {
     let code = "import ctypes\ncuda, found, context = ctypes.CDLL('libcuda.so.1'), ctypes.c_void_p(), ctypes.c_void_p()\n\
         def look(name, version):\n    found.value = None\n    said = ctypes.c_int(-1)\n    status = \
         cuda.cuGetProcAddress_v2(name, ctypes.byref(found), version, ctypes.c_uint64(0), ctypes.byref(said))\n    \

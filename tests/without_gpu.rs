@@ -94,7 +94,7 @@ fn a_mask_is_that_of_the_command_line_or_of_the_environment() {
 }
 
 #[test]
-fn gpus_are_a_number_a_machine_or_a_list_and_what_is_wrong_with_a_list_is_named_by_its_line() {
+fn gpus_option_accepts_numbers_machines_and_lists() {
     let scratch = Scratch::new();
     let list = scratch.file(
         "gpus.txt",
@@ -127,7 +127,7 @@ fn gpus_are_a_number_a_machine_or_a_list_and_what_is_wrong_with_a_list_is_named_
 }
 
 #[test]
-fn a_program_runs_on_a_machine_of_so_many_gpus_and_is_told_that_it_is_simulated() {
+fn sim_runs_program_with_requested_gpu_count() {
     let (stdout, stderr, code) = run(&["sim", "--gpus", "5", "--", "python3", "-c", COUNTS], &[]);
     assert_eq!((stdout.as_str(), code), ("0 0 5\n", Some(0)), "{stderr}");
     assert_eq!(
@@ -461,7 +461,7 @@ const OPTIONAL: [(&[&str], Option<&str>); 18] = [
 ];
 
 #[test]
-fn an_optional_library_that_is_looked_for_in_vain_leaves_a_policy_undecided() {
+fn missing_optional_library_leaves_policy_undecided() {
     let node = Node::new("h200-x2");
     const SOURCE: &str = "tests/injection/optional.c";
     fs::create_dir(node.file("here")).expect("a folder of our own");

@@ -67,7 +67,7 @@ fn simulated_and_partial_reports_say_so_in_every_format() {
 }
 
 #[test]
-fn a_missing_plan_and_figures_that_were_not_read_are_shown_as_such() {
+fn missing_plan_and_figures_are_marked() {
     let mut report = fixture::report();
     for scenario in &mut report.scenarios {
         scenario.plan = None;
@@ -99,7 +99,7 @@ fn a_missing_plan_and_figures_that_were_not_read_are_shown_as_such() {
 }
 
 #[test]
-fn a_compact_report_ends_as_the_whole_one_and_says_that_it_is_compact() {
+fn compact_report_keeps_the_summary_and_says_so() {
     let reports = [
         fixture::report(),
         fixture::empty(),

@@ -84,7 +84,7 @@ fn rows_of_libcudart_are_told_from_functions() {
 }
 
 #[test]
-fn what_a_refused_call_did_to_contexts_the_call_that_works_does_too() {
+fn failed_and_successful_calls_affect_contexts_alike() {
     let (plain, again) = (plain(), again());
     let refused: BTreeMap<&str, &CallRow> = rows_of_library(&plain, "libcudart")
         .into_iter()

@@ -184,7 +184,7 @@ fn every(count: u64) -> Vec<u64> {
 }
 
 #[test]
-fn a_failed_call_here_and_there_ends_in_a_report_or_an_error() {
+fn failed_syscall_ends_in_report_or_error() {
     std::thread::scope(|scope| {
         let channels =
             scope.spawn(|| sweep(RUN, &["sendto", "recvfrom", "close", "unlinkat"], few));

@@ -141,7 +141,7 @@ fn of_two_packages_the_one_that_does_it_is_found() {
 }
 
 #[test]
-fn ends_that_are_not_as_they_were_said_to_be_are_no_answer() {
+fn contradicted_range_ends_give_no_answer() {
     assert_eq!(
         searched(&[("a", TEN)], |_| bad()).no_answer,
         Some(NoAnswer::GoodIsBad)

@@ -146,7 +146,7 @@ fn where_everything_works_nothing_is_named() {
 }
 
 #[test]
-fn a_refusal_is_the_cause_if_it_was_measured_to_cause_this_error() {
+fn denial_is_blamed_only_for_its_measured_error() {
     let mut examination = here(vec![
         failing(999, "CUDA_ERROR_UNKNOWN"),
         good(Started::Nvml),
@@ -193,7 +193,7 @@ fn what_holds_of_the_first_gpu_s_file_holds_of_each() {
 }
 
 #[test]
-fn a_refused_system_call_is_found_and_one_of_another_error_is_not_blamed() {
+fn denied_syscall_is_found_only_for_its_error() {
     let mut examination = here(vec![
         failing(304, "CUDA_ERROR_OPERATING_SYSTEM"),
         good(Started::Nvml),

@@ -97,7 +97,7 @@ fn meanings_are_clauses() {
 }
 
 #[test]
-fn what_the_machine_cannot_answer_counts_only_where_it_was_asked_for_by_name() {
+fn unmet_needs_count_only_for_named_scenarios() {
     use ExpectationMet::{AsExpected, NoExpectation};
     let fine = || scenario(Kind::Reproduced, None, AsExpected, 2);
     let code = |scenarios, selectors: &[&str]| {
@@ -183,7 +183,7 @@ fn what_the_machine_cannot_answer_counts_only_where_it_was_asked_for_by_name() {
 }
 
 #[test]
-fn what_the_simulated_machine_does_not_model_counts_where_there_is_nothing_else() {
+fn unmodeled_scenario_counts_if_nothing_else_ran() {
     use ExpectationMet::{AsExpected, NoExpectation};
     let mut unknown = scenario(
         Kind::Inconclusive,
@@ -281,7 +281,7 @@ mod survey {
     }
 
     #[test]
-    fn what_the_simulated_machine_does_not_model_is_inconclusive_on_a_gpu_alone() {
+    fn unmodeled_scenario_is_inconclusive_only_on_gpus() {
         assert_eq!(
             ends(
                 "simulated",

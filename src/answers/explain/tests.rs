@@ -297,7 +297,7 @@ fn what_is_only_near_is_never_claimed() {
 }
 
 #[test]
-fn a_message_is_claimed_and_a_sentence_that_begins_with_a_variable_is_not() {
+fn explain_claims_messages_but_not_prose() {
     let message = found("CUDA driver version is insufficient for CUDA runtime version");
     assert_eq!(
         (message.certainty, message.names()[0].as_str()),
@@ -367,7 +367,7 @@ fn the_word_of_an_answer_is_that_of_what_is_expected() {
 }
 
 #[test]
-fn each_step_finds_what_is_its_own_and_the_first_that_does_answers() {
+fn first_matching_explain_step_answers() {
     let explainer = Explainer::embedded();
     for (words, step) in [
         ("cudaSetDevice", 0),

@@ -121,7 +121,7 @@ fn a_line_after_cuinit_is_no_only_with_nvml() {
 }
 
 #[test]
-fn a_line_that_a_version_lacks_is_absent_and_one_that_raises_early_is_not_answered() {
+fn missing_line_is_absent_early_error_is_unanswered() {
     for (absent, expected) in [(true, LineState::Absent), (false, LineState::Stopped)] {
         let raised = Some(Raised {
             kind: "AttributeError".into(),
@@ -156,7 +156,7 @@ fn a_line_that_a_version_lacks_is_absent_and_one_that_raises_early_is_not_answer
 }
 
 #[test]
-fn a_line_is_read_with_what_the_other_rows_of_its_document_asked() {
+fn line_is_read_with_its_documents_other_rows() {
     let of = |calls, before: &str, ask: &str, version, value: &str| {
         let shown = WitnessSeen {
             only_version: version,

@@ -173,7 +173,7 @@ fn too_few_attempts_give_the_most_frequent_doubt() {
 }
 
 #[test]
-fn a_run_that_was_cut_off_needs_three_attempts_of_each_case_unless_fewer_were_planned() {
+fn interrupted_run_needs_three_attempts_per_case() {
     let cut_off = |planned: Option<u32>, made: usize, trap: i64| {
         let plan = Plan {
             repeat: made as u32,

@@ -259,7 +259,7 @@ fn metrics_say_what_the_document_says() {
 }
 
 #[test]
-fn a_page_of_a_pitfall_is_a_link_where_the_documentation_is_known() {
+fn pitfall_page_is_linked_if_documented() {
     let fleet = fleet();
     let (with, without) = (
         render(

@@ -124,7 +124,7 @@ fn finding<'f>(rule: &str, found: &'f [Finding]) -> Option<&'f Finding> {
 }
 
 #[test]
-fn every_rule_finds_what_it_is_about_and_nothing_where_that_is_not_so() {
+fn every_rule_matches_only_its_own_fixture() {
     let tested: Vec<&str> = CASES.iter().map(|(rule, _, _)| *rule).collect();
     let untested: Vec<&str> = embedded_rules()
         .iter()

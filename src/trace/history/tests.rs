@@ -144,7 +144,7 @@ fn a_program_after_exec_is_another() {
 }
 
 #[test]
-fn work_is_that_of_the_program_that_did_it_and_not_of_the_pid() {
+fn work_belongs_to_the_program_not_the_pid() {
     let used = |trace: &Trace| -> Vec<Option<bool>> {
         History::new(trace)
             .contexts

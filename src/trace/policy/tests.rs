@@ -138,7 +138,7 @@ fn errors_and_forks_are_found_and_what_is_not_ready_is_none() {
 }
 
 #[test]
-fn an_unknown_word_is_refused_with_the_one_that_was_meant_or_the_known_ones() {
+fn unknown_policy_word_gets_suggestions() {
     let wrong = |word: &str| {
         Policy::parse(&texts(&[word]), &[])
             .expect_err("no such word")
@@ -374,8 +374,7 @@ fn without_the_forwarding_library_cuinit_is_still_decided() {
 }
 
 #[test]
-fn a_violation_that_is_seen_needs_no_more_and_counts_that_are_not_known_leave_a_context_undecided()
-{
+fn unknown_use_leaves_stray_policy_undecided() {
     let mut trace = program().done();
     let outcome = check(&forbid(&["stray"]), &trace);
     assert_eq!(outcome.violations, []);
@@ -451,7 +450,7 @@ fn whose_memory_is_more_than_a_size_is_decided_at_the_peak() {
 }
 
 #[test]
-fn memory_of_which_only_bounds_are_known_and_a_trace_without_a_ledger_leave_it_undecided() {
+fn memory_policy_is_undecided_without_exact_figures() {
     let undecided = |word: &str, trace: &Trace| {
         let outcome = check(&forbid(&[word]), trace);
         assert_eq!(outcome.violations, []);
@@ -497,7 +496,7 @@ fn memory_of_which_only_bounds_are_known_and_a_trace_without_a_ledger_leave_it_u
 }
 
 #[test]
-fn a_word_for_memory_that_is_wrong_is_refused_with_what_is_meant() {
+fn wrong_memory_word_gets_suggestions() {
     let wrong = |word: &str| {
         Policy::parse(&texts(&[word]), &[])
             .expect_err("no such word")

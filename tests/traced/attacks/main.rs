@@ -156,7 +156,7 @@ fn may_become_anothers(path: &Path) -> Option<String> {
 }
 
 #[test]
-fn what_a_process_goes_on_naming_after_its_trace_never_becomes_another_users() {
+fn paths_of_ended_trace_cannot_be_taken_over() {
     let scratch = Scratch::new();
     let at = |name: &str| scratch.path().join(name);
     // It outlives the trace, and starts a program then.
@@ -290,7 +290,7 @@ fn a_program_finds_what_its_caller_meant_for_it() {
 }
 
 #[test]
-fn a_program_under_a_trace_without_children_to_wait_for_ends_as_it_would() {
+fn program_ends_normally_with_sigchld_ignored() {
     let scratch = Scratch::new();
     let mut command = tracing(&scratch, &[], &["sh", "-c", "exit 7"]);
     ignoring(&mut command, libc::SIGCHLD);
@@ -321,7 +321,7 @@ fn ignoring(command: &mut Command, signal: i32) {
 }
 
 #[test]
-fn a_limit_on_the_size_of_files_is_the_programs_and_does_not_kill_the_tracer() {
+fn file_size_limit_does_not_kill_the_tracer() {
     let scratch = Scratch::new();
     let (out, traces) = (scratch.path().join("out"), scratch.path().join("traces"));
     for limit in [4, 64, 400, 4000] {
@@ -503,7 +503,7 @@ fn signal_ends_the_wait_for_children() {
 }
 
 #[test]
-fn programs_are_started_from_signal_handlers_and_with_bad_pointers_as_without_a_trace() {
+fn exec_from_handlers_and_bad_pointers_works_as_untraced() {
     let node = Node::new("h200-x2");
     for (name, says) in [
         ("attacks/exec_in_handler.c", "failed 0\n"),
@@ -584,7 +584,7 @@ fn a_bound_on_memory_that_was_not_read_is_undecided() {
 }
 
 #[test]
-fn many_forks_that_write_a_variable_are_all_told_and_not_all_looked_at() {
+fn all_forked_writes_are_recorded_few_stacks_read() {
     let script = "import os\nfor n in range(80):\n    pid = os.fork()\n    if pid == 0:\n        \
                   os.environ['CUDA_VISIBLE_DEVICES'] = str(n); os._exit(0)\n    os.waitpid(pid, 0)";
     let (ran, trace) = trace(&[], &["python3", "-c", script]);
@@ -608,7 +608,7 @@ fn many_forks_that_write_a_variable_are_all_told_and_not_all_looked_at() {
 }
 
 #[test]
-fn a_bound_on_memory_is_kept_by_what_a_killed_sampler_read_alone() {
+fn memory_bound_is_decided_by_killed_samplers_readings() {
     let held = Held::start(&["--max-bytes", "gpu1=100MiB"], "");
     held.folder();
     kill_process(sampler_of(held.running.pid()), Signal::KILL).expect("it is killed");

@@ -47,7 +47,7 @@ fn holds(way: &str) -> (Ran, Trace) {
 }
 
 #[test]
-fn everything_that_is_charged_is_shared_out_at_the_peak_and_at_the_end() {
+fn all_memory_is_attributed_at_peak_and_end() {
     let (ran, trace) = holds("");
     assert_eq!(ran.code, Some(0), "{ran:?}");
     assert!(trace.start.ledger);
@@ -98,7 +98,7 @@ fn everything_that_is_charged_is_shared_out_at_the_peak_and_at_the_end() {
 }
 
 #[test]
-fn calls_at_the_same_time_and_on_several_gpus_come_to_what_nvml_charges() {
+fn concurrent_calls_on_gpus_sum_to_nvml_memory() {
     let (ran, trace) = trace(&["--memory"], &["python3", &script("ledger/at_once.py")]);
     assert_eq!(ran.code, Some(0), "{ran:?}");
     let lines = lines_of(Path::new("ledger/at_once.py"));
@@ -142,7 +142,7 @@ fn takes(way: &str, steps: usize) -> (String, Trace) {
 }
 
 #[test]
-fn what_is_taken_and_given_back_comes_to_what_nvml_charges_after_each_step() {
+fn each_step_sums_to_nvml_memory() {
     for way in ["blocks", "mappings", "contexts", "pools"] {
         for steps in 1.. {
             let (printed, trace) = takes(way, steps);
@@ -266,7 +266,7 @@ fn a_program_that_lies_about_its_memory_spoils_only_its_own_ledger() {
 }
 
 #[test]
-fn a_process_that_tells_nothing_of_its_memory_has_no_ledger_and_that_is_said() {
+fn process_without_memory_records_has_no_ledger() {
     let node = Node::new("h200-x2");
     let libcuda = text(node.links.join("libcuda.so.1"));
     for (program, is_said) in [("no_cuda.py", false), ("absolute_path.py", true)] {

@@ -59,7 +59,7 @@ fn told_of(is_masked: bool, sees_all: bool, change: impl Fn(&mut Observation)) -
 const EXPLAINED: &str = "trap sees all GPUs: 1 in A, 2 in B";
 
 #[test]
-fn a_quiet_gpu_more_is_no_difference_and_a_context_on_it_is_one() {
+fn extra_gpu_counts_only_with_a_context() {
     assert_eq!(told_of(true, false, |_| {}), "same");
     let [one, two] = sizes(true, false, |_| {});
     assert_eq!(
@@ -77,7 +77,7 @@ fn a_quiet_gpu_more_is_no_difference_and_a_context_on_it_is_one() {
 }
 
 #[test]
-fn what_is_seen_is_excused_where_it_is_all_there_is_and_the_harness_hides_nothing() {
+fn visible_gpus_may_differ_when_all_are_visible() {
     assert_eq!(told_of(false, true, |_| {}), EXPLAINED);
     assert_eq!(
         told_of(true, true, |_| {}),
@@ -163,7 +163,7 @@ fn trap(report: &mut Report) -> &mut Observation {
 }
 
 #[test]
-fn a_gpu_that_only_one_machine_has_is_touched_by_who_sees_it() {
+fn extra_gpu_may_be_touched_only_if_visible() {
     let touched = |it: &mut Observation, class| {
         // A later process may see fewer GPUs, and the GPU remains touched.
         it.steps[1].visible = Some(gpus(&["gpu0"]));

@@ -96,7 +96,7 @@ fn started(elapsed_ns: [u64; 2], resident: [i64; 2]) -> Value {
 }
 
 #[test]
-fn times_of_a_start_differ_only_where_no_attempt_of_one_is_like_those_of_the_other() {
+fn start_times_differ_only_if_ranges_are_disjoint() {
     const MS: u64 = 1_000_000;
     let usual = started([100 * MS, 120 * MS], [40 << 20, 41 << 20]);
     let of = |other: Value| found(Which::Startup, &usual, other);
@@ -263,7 +263,7 @@ fn a_version_that_only_one_has_is_one_entry() {
 }
 
 #[test]
-fn a_mask_is_held_against_the_rule_where_the_machines_are_of_other_sizes() {
+fn masks_follow_the_rule_across_gpu_counts() {
     let of = |fields| found(Which::Mask, &mask(), fields);
     assert_eq!(
         of(json!({"status": "CUDA_ERROR_NO_DEVICE"})),
@@ -417,7 +417,7 @@ fn another_code_is_another_question() {
 }
 
 #[test]
-fn needs_differ_in_what_calls_return_which_gpus_are_left_and_how_the_program_ends() {
+fn needs_differ_in_statuses_gpus_and_ends() {
     let of = |fields| found(Which::Needs, &need(), fields);
     let statuses = json!([{"call": "cuInit", "status": "CUDA_ERROR_UNKNOWN"}]);
     assert_eq!(

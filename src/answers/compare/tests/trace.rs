@@ -42,7 +42,7 @@ fn a_trace_does_what_it_does() {
 }
 
 #[test]
-fn times_pids_handles_line_numbers_and_small_changes_of_memory_are_no_difference() {
+fn volatile_values_are_not_differences() {
     let (a, mut b) = (fixture::trace(), fixture::trace());
     let pid = |pid: u32| if pid == 4711 { 31 } else { 32 };
     for process in &mut b.processes {
@@ -265,7 +265,7 @@ fn the_programs_before_and_after_an_exec_are_compared() {
 }
 
 #[test]
-fn of_two_ledgers_what_grew_is_told_by_owner_and_purpose_and_what_is_little_is_not() {
+fn ledger_growth_is_reported_by_owner_and_purpose() {
     let a = fixture::memory();
     assert_eq!(changed(&compared(&a, &a)), [] as [&str; 0]);
     let mut b = fixture::memory();

@@ -150,7 +150,7 @@ fn contexts_are_known_by_their_state_or_by_their_memory() {
 }
 
 #[test]
-fn memory_that_differs_within_the_noise_is_its_median_and_else_a_disagreement() {
+fn noisy_memory_is_a_median_within_tolerance() {
     let with = |used: u64| AttemptScript {
         used: [used, 0],
         ..FROZEN
@@ -180,7 +180,7 @@ fn attempts_that_disagree_make_no_fact() {
 }
 
 #[test]
-fn without_an_attempt_that_counts_a_row_says_why_it_has_no_facts() {
+fn row_without_valid_attempt_gives_a_reason() {
     let row = row_of(&[]);
     assert!(row.standing.unmeasured.is_some() && row.reads_mask.is_none());
     assert!(
@@ -275,7 +275,7 @@ fn after_a_call_that_initialised_the_driver_a_row_tells_contexts_alone() {
 }
 
 #[test]
-fn a_call_before_it_that_fails_or_makes_a_context_leaves_nothing_to_ask() {
+fn failed_preparation_leaves_the_call_unmeasured() {
     for (earlier, word) in [
         (
             Earlier {

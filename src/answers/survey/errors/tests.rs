@@ -35,7 +35,7 @@ fn init(code: u32) -> Option<Returned> {
 }
 
 #[test]
-fn the_list_has_each_line_by_itself_and_with_each_status_at_each_place() {
+fn built_in_list_combines_lines_statuses_and_places() {
     let list = built_in();
     let controls: Vec<&PythonLine> = list.iter().filter(|line| line.returned.is_none()).collect();
     let of_init = |line: &&&PythonLine| {

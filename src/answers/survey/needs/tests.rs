@@ -166,7 +166,7 @@ fn a_filter_never_stands_before_the_libraries_are_loaded() {
 }
 
 #[test]
-fn what_was_asked_for_is_refused_by_the_errors_that_it_can_have() {
+fn each_request_is_denied_with_its_possible_errors() {
     let rows = controls(
         &[
             ("/dev/nvidiactl", "openat", true),
@@ -299,7 +299,7 @@ fn what_every_error_makes_a_difference_for_is_needed() {
 }
 
 #[test]
-fn where_everything_else_is_too_much_it_is_asked_what_makes_up_for_it() {
+fn insufficient_set_is_completed_call_by_call() {
     let mut rows = controls(&[], &["fstat", "lseek"]);
     for call in ["fstat", "lseek"] {
         rows.extend(["EPERM", "ENOSYS"].map(|error| init(call, error, "CUDA_SUCCESS")));

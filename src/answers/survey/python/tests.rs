@@ -165,7 +165,7 @@ fn a_line_without_cuda_does_nothing() {
 }
 
 #[test]
-fn an_initialisation_that_fails_is_seen_and_may_not_have_read_the_mask() {
+fn failed_initialization_is_recorded_with_unknown_mask_read() {
     let trial =
         TraceBuilder::on(0).on_stack(asked(&[("is_available", "torch/cuda/__init__.py", 129)]));
     let forwarded = EventKind::Init {

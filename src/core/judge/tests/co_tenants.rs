@@ -92,7 +92,7 @@ fn a_footprint_that_a_co_tenant_paid_is_no_surprise() {
 }
 
 #[test]
-fn an_effect_that_is_a_footprint_cannot_be_told_beside_a_co_tenant() {
+fn footprint_effect_is_undetermined_with_a_co_tenant() {
     let mut plan = pitfall();
     plan.effect = vec![memory_is(Class::Init)];
     let verdict = verdict_with(
@@ -219,7 +219,7 @@ fn two_steps(calls: &[&str], mask: Option<&[&str]>) -> CasePlan {
 }
 
 #[test]
-fn memory_that_changes_where_or_when_the_worker_cannot_change_it_is_somebody_elses() {
+fn impossible_memory_changes_belong_to_co_tenants() {
     // After the second step this much is on each GPU.
     let after = |used: [u64; 2]| {
         let mut script = Script::new();

@@ -224,7 +224,7 @@ fn what_was_not_observed_is_unknown() {
 }
 
 #[test]
-fn a_process_without_a_driver_has_no_contexts_but_who_knows_what_it_will_see() {
+fn uninitialized_process_has_no_contexts_but_unknown_visibility() {
     let idle = StepObservation {
         label: "it".into(),
         returned: true,

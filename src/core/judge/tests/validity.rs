@@ -150,7 +150,7 @@ fn leaving_early_is_a_doubt_unless_it_is_the_question() {
 }
 
 #[test]
-fn an_end_before_the_step_at_which_it_was_seen_is_not_the_one_that_is_asked_for() {
+fn early_process_end_does_not_answer_later_step() {
     let mut crashed = ending(ProcessExit {
         signal: Some("SIGSEGV".into()),
         died_at: Some(1),
@@ -373,7 +373,7 @@ fn own_processes_and_blind_lists_do_not_contaminate() {
 }
 
 #[test]
-fn the_server_of_a_daemon_that_a_step_starts_does_not_contaminate_and_another_process_does() {
+fn only_the_steps_own_daemon_is_tolerated() {
     let mut plan = pitfall();
     let mut script = counting(1);
     script.process(1, 0, 77, Some(CONTEXT));
@@ -450,7 +450,7 @@ fn memory_that_does_not_come_back_is_residue() {
 }
 
 #[test]
-fn an_active_context_without_memory_is_a_contradiction_and_memory_without_one_is_not() {
+fn context_without_memory_is_a_contradiction() {
     let with = |active: bool, used: u64| {
         let mut script = using(used);
         script.probe(0, 0, Some(&[("GPU-0", active)]), None);

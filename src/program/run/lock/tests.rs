@@ -103,7 +103,7 @@ fn what_a_lock_file_says_is_escaped_and_short() {
 }
 
 #[test]
-fn who_has_a_folder_of_its_own_is_kept_off_by_nobody_else() {
+fn private_lock_folder_is_not_blocked_by_others() {
     let folder = tempfile::tempdir().unwrap();
     let shared = locking(folder.path(), Duration::ZERO);
     let root = Locking {

@@ -216,7 +216,7 @@ fn of_two_equally_frequent_outcomes_none_is_usual() {
 }
 
 #[test]
-fn a_mixture_of_attempts_is_an_outcome_unless_the_question_is_about_a_chance() {
+fn mixed_attempts_are_an_outcome_unless_probabilistic() {
     let mut all = fleet_of(5);
     let outcomes = json!([{"count": 4, "facts": [seen("1 a: context on gpu0")]}, {"count": 1, "facts": [seen("1 a: 700")]}]);
     all[3]["scenarios"][0]["cases"][0]["outcomes"] = outcomes.clone();
@@ -333,7 +333,7 @@ fn a_question_that_was_asked_otherwise_is_another_one() {
 }
 
 #[test]
-fn two_reports_of_a_machine_that_disagree_are_a_conflict_whichever_is_later() {
+fn contradicting_reports_of_a_machine_are_a_conflict() {
     let mut all = fleet_of(3);
     all[0]["scenarios"][0]["verdict"] =
         json!({"kind": "not_reproduced", "expectation": "unexpected"});
@@ -459,7 +459,7 @@ fn machines_without_cuda_lost_gpus_and_left_out_reports_are_all_there() {
 }
 
 #[test]
-fn of_two_reports_of_one_machine_the_later_counts_and_others_are_joined() {
+fn later_report_replaces_and_partial_reports_are_joined() {
     let mut all = fleet_of(3);
     let mut later = all[0].clone();
     later["run"]["started_at"] = json!("2026-11-21T10:00:00Z");
@@ -570,7 +570,7 @@ fn of_two_machines_with_one_name_none_is_hidden() {
 }
 
 #[test]
-fn the_only_report_of_a_machine_counts_and_a_date_in_the_future_is_named() {
+fn sole_report_counts_despite_future_date() {
     let mut all = fleet_of(4);
     all[2]["run"]["started_at"] = json!("2099-01-01T00:00:00Z");
     let fleet = merged(&all);
@@ -732,7 +732,7 @@ fn what_is_named_of_a_bucket_is_bounded() {
 }
 
 #[test]
-fn a_report_that_claims_a_measurement_and_names_the_simulated_machine_is_invalid() {
+fn measured_claim_on_simulated_machine_is_invalid() {
     let good = fleet_of(1).remove(0);
     for (pointer, key, value) in [
         ("/run", "on", json!("sim:h200-x2")),

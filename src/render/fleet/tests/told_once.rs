@@ -76,7 +76,7 @@ fn an_outlier_is_neither_counted_twice_nor_part_of_what_is_usual() {
 }
 
 #[test]
-fn machines_that_differ_in_the_same_are_one_row_with_the_label_that_only_they_have() {
+fn equally_differing_machines_share_a_labeled_row() {
     let mut all = asked(12, 20);
     for (at, report) in all.iter_mut().enumerate() {
         calibrated(

@@ -60,7 +60,7 @@ fn a_late_write_belongs_to_the_reading_that_it_missed() {
 }
 
 #[test]
-fn a_write_of_what_was_read_is_not_late_and_one_that_may_count_is_not_called_without_effect() {
+fn unchanged_or_effective_write_is_not_late() {
     let mut trace = fixture::trace();
     let write = trace
         .events
@@ -91,7 +91,7 @@ fn a_write_of_what_was_read_is_not_late_and_one_that_may_count_is_not_called_wit
 }
 
 #[test]
-fn what_a_call_of_cu_init_does_until_it_returns_is_one_entry() {
+fn cuinit_and_its_effects_are_one_entry() {
     let mut trace = fixture::trace();
     // What returned bears the time of the call, and comes first.
     let mut done = trace.events.remove(2);

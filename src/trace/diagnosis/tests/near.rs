@@ -46,7 +46,7 @@ fn a_late_mask_that_means_the_same_gpus_is_no_pitfall() {
 }
 
 #[test]
-fn each_entry_of_a_mask_has_its_fate_and_what_is_not_known_is_not_said() {
+fn mask_entries_have_only_known_fates() {
     // The mask, the number of visible GPUs and of all, and the end of the sentence.
     for (mask, visible, gpus, words) in [
         (
@@ -122,7 +122,7 @@ fn each_entry_of_a_mask_has_its_fate_and_what_is_not_known_is_not_said() {
 }
 
 #[test]
-fn a_mask_that_was_meant_for_a_child_or_for_a_while_is_not_overwritten() {
+fn masks_for_children_are_not_overwritten_masks() {
     let set = |made: TraceBuilder, line: u32, mask: &str| {
         made.at(&[("<module>", "a.py", line)])
             .setenv("CUDA_VISIBLE_DEVICES", mask)
@@ -170,7 +170,7 @@ fn a_mask_that_was_meant_for_a_child_or_for_a_while_is_not_overwritten() {
 }
 
 #[test]
-fn a_misspelt_variable_is_named_where_it_is_set_once_and_not_beside_the_right_one() {
+fn misspelled_variable_is_reported_unless_spelled_right_too() {
     let made = |right: &[(&str, &str)]| {
         let made = TraceBuilder::on(2)
             .at(&[("<module>", "a.py", 3)])
@@ -197,7 +197,7 @@ fn a_misspelt_variable_is_named_where_it_is_set_once_and_not_beside_the_right_on
 }
 
 #[test]
-fn an_order_that_equal_gpus_do_not_tell_from_another_is_not_late() {
+fn device_order_of_equal_gpus_is_not_late() {
     let late = |models: &[&str], order: &str| {
         let made = TraceBuilder::with_models(models)
             .init(&[], &[0, 1])
@@ -945,7 +945,7 @@ fn ranks_share_a_gpu_only_at_the_same_time_and_as_siblings() {
 }
 
 #[test]
-fn any_number_of_processes_on_one_gpu_is_too_many_where_others_are_idle() {
+fn crowded_gpu_is_reported_if_others_are_idle() {
     let crowd = |count: u32, visible: &[usize], also: Option<usize>| {
         let mut made = TraceBuilder::on(4);
         for pid in 200..200 + count {
@@ -994,7 +994,7 @@ fn any_number_of_processes_on_one_gpu_is_too_many_where_others_are_idle() {
 }
 
 #[test]
-fn a_rank_with_a_gpu_of_its_own_is_the_one_that_is_named() {
+fn rank_with_its_own_gpu_is_reported() {
     let made = TraceBuilder::on(2)
         .process(300, PID)
         .init(&[], &[0, 1])
@@ -1042,7 +1042,7 @@ fn a_loop_at_one_line_is_one_finding() {
 }
 
 #[test]
-fn a_thread_without_the_users_code_is_named_by_where_that_stood_meanwhile() {
+fn foreign_thread_is_located_by_concurrent_user_code() {
     let meanwhile = crate::fixture::stack(&[
         ("<module>", "a.py", 4),
         ("devices", "jax/_src/xla_bridge.py", 1),
@@ -1149,7 +1149,7 @@ fn forked_at(frames: &[(&str, &str, u32)], code: Option<i32>) -> Trace {
 }
 
 #[test]
-fn a_fork_that_may_have_been_refused_in_silence_is_left_open_and_told_once() {
+fn possibly_failed_fork_is_reported_once() {
     let own = [
         ("<module>", "train.py", 9),
         ("_launch", "multiprocessing/popen_fork.py", 66),
@@ -1295,7 +1295,7 @@ fn the_workaround_for_a_fork_names_what_initialised_cuda() {
 }
 
 #[test]
-fn a_fork_of_a_process_whose_cuinit_is_not_in_the_trace_is_told_all_the_same() {
+fn fork_is_reported_without_a_traced_cuinit() {
     let found = findings(
         &TraceBuilder::on(1)
             .at(&[("<module>", "train.py", 6)])
