@@ -162,6 +162,8 @@ pub(crate) enum Span {
     Fold(String, Vec<Text>),
     /// The end of a line.
     Break,
+    /// A color of the charts, by its number, on a page.
+    Chip(usize),
 }
 
 /// Meaning of a part of a text, which determines its color.

@@ -1,5 +1,5 @@
 //! A chart of memory over time, as inline SVG with its texts outside the drawing: a line of steps per GPU, or stacked
-//! areas of owners. Colors are classes (`g0` to `g7`), so that the page sets them for dark mode.
+//! areas of owners. Colors are classes (`g0` to `g8`), so that the page sets them for dark mode.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -40,6 +40,8 @@ pub struct ChartLine {
 /// The drawing's own units; it is stretched to the width of the page, its lines and texts are not.
 const WIDTH: f64 = 1000.0;
 const HEIGHT: f64 = 100.0;
+/// How many colors the style sheet has.
+const COLORS: usize = 9;
 /// Minimum widths of a chart, in pixels: on a desktop page, and on a phone.
 const WIDE: f64 = 520.0;
 const NARROW: f64 = 190.0;
@@ -66,10 +68,7 @@ pub fn draw_chart(chart: &Chart) -> String {
     out.push_str("</figure>\n");
     let mut keys = String::new();
     for line in &chart.lines {
-        keys += &color_key(line, "", "M0 4H24");
-    }
-    for area in chart.areas.iter().rev() {
-        keys += &color_key(area, "area ", "M0 0H24V8H0Z");
+        keys += &color_key(line);
     }
     out + &element("p", "dim", &keys)
 }
@@ -177,7 +176,7 @@ impl<'c> ScaledChart<'c> {
         let _ = writeln!(
             out,
             "<path class=\"{class}g{}\" d=\"{}{end}\"><title>{}</title></path>",
-            line.colour % 8,
+            line.colour % COLORS,
             steps(
                 &line.points,
                 self.chart.span_ns,
@@ -190,10 +189,10 @@ impl<'c> ScaledChart<'c> {
 }
 
 /// Returns the legend entry of a color: a piece of the drawing, and its name.
-fn color_key(line: &ChartLine, class: &str, path: &str) -> String {
-    let class = format!("{class}g{}", line.colour % 8);
+fn color_key(line: &ChartLine) -> String {
     let colour = format!(
-        "<svg viewBox=\"0 0 24 8\" aria-hidden=\"true\"><path class=\"{class}\" d=\"{path}\"/></svg>"
+        "<svg viewBox=\"0 0 24 8\" aria-hidden=\"true\"><path class=\"g{}\" d=\"M0 4H24\"/></svg>",
+        line.colour % COLORS
     );
     element(
         "span",
@@ -276,7 +275,7 @@ impl Axis {
             1_000_000..1_000_000_000 => (1e6, "ms"),
             _ => (1e9, "s"),
         };
-        let decimals = (unit / step as f64).log10().ceil().max(0.0) as usize;
+        let decimals = (unit / step as f64).log10().ceil().max(1.0) as usize;
         let mut ticks = vec![(0.0, 0)];
         let mut from = start;
         for (cut, resume) in self.cuts.iter().chain([&(end, end)]) {
@@ -294,6 +293,7 @@ impl Axis {
         out.push_str("<div class=\"ticks\">");
         for (at, since_start) in ticks {
             let (left, time) = (100.0 * at, since_start as f64 / unit);
+            let decimals = if since_start == 0 { 0 } else { decimals };
             let _ = write!(
                 out,
                 "<span style=\"left:{left:.1}%\">{time:.decimals$} {name}</span>"
@@ -396,7 +396,7 @@ mod tests {
     fn chart(points: Vec<(u64, i64)>) -> Chart {
         let line = ChartLine {
             name: "<gpu0>".to_owned(),
-            colour: 9,
+            colour: 10,
             points,
         };
         Chart {
@@ -489,12 +489,12 @@ mod tests {
         let second = 1_000_000_000;
         assert_eq!(
             ticks((second, 9 * second), &[]),
-            ["0 s", "2 s", "4 s", "6 s", "8 s"]
+            ["0 s", "2.0 s", "4.0 s", "6.0 s", "8.0 s"]
         );
         let cut = [second / 10, 100 * second, 101 * second];
         assert_eq!(
             ticks((0, 102 * second), &cut),
-            ["0.0 s", "100.5 s", "101.0 s", "101.5 s", "102.0 s"]
+            ["0 s", "100.5 s", "101.0 s", "101.5 s", "102.0 s"]
         );
         assert_eq!(ticks((7, 7), &[]).len(), 2);
         assert!(ticks((0, u64::MAX), &[]).len() < 12);

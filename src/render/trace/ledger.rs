@@ -1,11 +1,14 @@
 //! The memory of a process on a GPU by owner: tables, and a picture over time.
 
 mod document;
+mod page;
 
 pub(super) use document::LedgerSummary;
+pub(super) use page::largest_owner;
 
 use super::{TraceView, entry, place};
-use crate::block::{Block, Span, Table, Text};
+use crate::block::{Block, Table, Text};
+use crate::machine::UserLine;
 use crate::svg::{Chart, ChartLine};
 use cuda_pitfalls_core::text::counts::counted;
 use cuda_pitfalls_core::text::units;
@@ -21,8 +24,9 @@ pub(super) struct LedgerRoom {
     pub(super) bytes: usize,
 }
 
-/// The most owners that a picture distinguishes; the next color is used for the line.
-const MOST_AREAS: usize = 7;
+/// The most owners that a picture distinguishes, and the color of the line, which no owner has.
+const MOST_AREAS: usize = 8;
+const LINE_COLOR: usize = 8;
 
 /// The tables of one process on one GPU.
 pub(super) fn ledger_section(
@@ -43,6 +47,11 @@ pub(super) fn ledger_section(
         Block::heading(3, &name),
         Block::Chart(view.owner_chart(&name)),
     ];
+    if is_page {
+        blocks.extend(view.page_blocks());
+        let (class, id) = ("ledger".to_owned(), format!("memory-{}-{gpu}", ledger.pid));
+        return vec![Block::Section { class, id, blocks }];
+    }
     blocks.extend(view.moment_blocks("At its peak", &ledger.peak));
     blocks.extend(view.end());
     blocks
@@ -105,14 +114,9 @@ impl LedgerView<'_, '_> {
     fn table(&self, table: &LedgerTable) -> Table {
         let (shown, more) = table.rows.split_at(table.rows.len().min(self.room.rows));
         let mut rows: Vec<Vec<Text>> = shown.iter().map(|row| self.row(row)).collect();
-        let columns = if self.is_page {
-            PAGE.as_slice()
-        } else {
-            TERMINAL.as_slice()
-        };
         let mut push_closing = |bytes: String, what: String| {
             let mut row = vec![Text::from(bytes), Text::from(what)];
-            row.resize(columns.len(), Text::default());
+            row.resize(COLUMNS.len(), Text::default());
             rows.push(row);
         };
         if !more.is_empty() {
@@ -129,38 +133,28 @@ impl LedgerView<'_, '_> {
         if table.unattributed_bytes.is_some() {
             push_closing(unattributed_words(table), "not attributed".to_owned());
         }
-        Table::new(columns.iter().copied(), rows)
+        Table::new(COLUMNS, rows)
     }
 
     fn row(&self, row: &LedgerRow) -> Vec<Text> {
-        let mut purpose = row.kind.in_words().to_owned();
-        if let Some(whole) = row.whole_bytes
-            && self.is_page
-            && whole != row.bytes
-        {
-            purpose += &format!(" of {}", units::bytes(whole));
-        }
         let owner = place::shorten_place(row.owner.name);
-        let mut line = Text::from(self.line(row));
-        let mut cells = vec![memory(row).into(), purpose.into(), owner.into()];
-        if !self.is_page {
-            cells.push(line);
-            return cells;
-        }
-        if let Some(source) = &row.stack.source {
-            line = line.then(Span::Break).then(Span::Code(source.clone()));
-        }
-        let mut calls = row.calls.clone();
-        calls.retain(|call| !call.is_empty());
-        let calls = place::shorten_place(&calls.join(", "));
-        let count = row.count.map(|count| count.to_string()).unwrap_or_default();
-        cells.extend([line, calls.into(), count.into()]);
-        cells
+        vec![
+            memory(row).into(),
+            row.kind.in_words().into(),
+            owner.into(),
+            self.line(row).into(),
+        ]
     }
 
-    /// The user's own line of a row. A terminal has no room for a path.
+    /// Returns the user's own line of a row. A terminal has no room for a path, and a page says below the table what
+    /// another thread is.
     fn line(&self, row: &LedgerRow) -> String {
         let with_path = match place::place(self.seen.trace, row.stack) {
+            Some(line) if self.is_page && line.is_beside => {
+                let is_beside = false;
+                let own = entry::line_words(&UserLine { is_beside, ..line });
+                Some(format!("{own} (other thread)"))
+            }
             Some(line) if self.is_page => Some(entry::line_words(&line)),
             _ => row.stack.place(),
         };
@@ -193,7 +187,7 @@ impl LedgerView<'_, '_> {
             span_ns: (from, to),
             lines: vec![ChartLine {
                 name: "what NVML charges; the gap below it is not attributed".to_owned(),
-                colour: MOST_AREAS,
+                colour: LINE_COLOR,
                 points: charged,
             }],
             areas: owner_areas(ledger),
@@ -227,8 +221,7 @@ fn owner_areas(ledger: &Ledger) -> Vec<ChartLine> {
     areas
 }
 
-const TERMINAL: [&str; 4] = ["Memory", "For", "Whose", "Line"];
-const PAGE: [&str; 6] = ["Memory", "For", "Whose", "Line", "Calls", "Allocations"];
+const COLUMNS: [&str; 4] = ["Memory", "For", "Whose", "Line"];
 
 /// The bytes of a row, and how far they can be trusted.
 fn memory(row: &LedgerRow) -> String {
@@ -356,7 +349,7 @@ That was its last reading too.
     }
 
     #[test]
-    fn a_page_has_a_picture_of_the_owners_and_the_largest_rows_first() {
+    fn a_page_has_the_owners_before_the_largest_rows() {
         let trace = fixture::memory();
         let page = view::render_html(&TraceView::bare(&trace));
         assert_eq!(page.matches("<figure").count(), 2);
@@ -364,12 +357,17 @@ That was its last reading too.
             .matches("<span style=\"top:0.0%\">5400 MiB</span>")
             .count();
         assert_eq!(scales, 2, "both pictures have one scale");
-        let key = "d=\"M0 0H24V8H0Z\"/></svg> PyTorch&#39;s caching allocator</span>";
-        assert_eq!(page.matches(key).count(), 1, "{page}");
+        let title =
+            ">PyTorch&#39;s caching allocator holds 3848 MiB of 5400 MiB at the peak on GPU 1</h1>";
+        assert!(page.contains(title), "{page}");
         let rows = [
-            "<td>2048 MiB</td>",
-            "<td>521 MiB</td>",
-            "<td>at least 197 MiB</td>",
+            "<th scope=\"col\">Owner</th><th scope=\"col\">Peak, MiB</th><th scope=\"col\">End, MiB</th></tr>",
+            "<td><span class=\"chip g0\"></span>PyTorch&#39;s caching allocator</td><td>3848.0</td><td>1024.0</td>",
+            "<td>not attributed</td><td>at least 197.0</td><td>at least 521.0</td>",
+            "<td><strong>NVML</strong></td><td><strong>5400.0</strong></td><td><strong>2900.0</strong></td>",
+            "<td data-name=\"Peak, MiB\">2048.0</td><td data-name=\"End, MiB\">1024.0</td>",
+            "<td data-name=\"Peak, MiB\">1800.0</td><td data-name=\"End, MiB\"></td>",
+            "<td data-name=\"Peak, MiB\">521.0</td><td data-name=\"End, MiB\">521.0</td>",
         ];
         let places = rows.map(|row| page.find(row).unwrap_or_else(|| panic!("no {row}: {page}")));
         assert!(places.is_sorted(), "{places:?}");
@@ -391,7 +389,7 @@ That was its last reading too.
             view::render_markdown(&seen),
             view::render_html(&seen),
         ] {
-            assert!(form.contains("a thread beside "), "{line}: {form}");
+            assert!(form.contains("another thread "), "{line}: {form}");
         }
     }
 

@@ -218,6 +218,9 @@ impl<'v, 'a> TraceForm<'v, 'a> {
         }
         match seen.found(Severity::Pitfall).next() {
             Some(finding) => LineChange::new(seen, finding).sentence(),
+            None if seen.refused() == 0 && seen.last_error.is_none() => ledger::largest_owner(seen)
+                .or_else(|| seen.totals.first().cloned())
+                .unwrap_or_default(),
             None => seen.totals.first().cloned().unwrap_or_default(),
         }
     }

@@ -154,6 +154,7 @@ fn inline_html(text: &Text) -> String {
         }
         Span::Fold(summary, items) => fold_element(summary, &list("ul", items)),
         Span::Break => "<br>".to_owned(),
+        Span::Chip(color) => element("span", &format!("chip g{color}"), ""),
     });
     written.collect()
 }
