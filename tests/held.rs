@@ -20,7 +20,7 @@ const MACHINE: &str = "sim:h200-x1";
 const WAITS: [i64; 2] = [libc::SYS_poll, libc::SYS_ppoll];
 #[cfg(not(target_arch = "x86_64"))]
 const WAITS: [i64; 1] = [libc::SYS_ppoll];
-/// Time that a run waits for its sampler to answer, unless it is told to end.
+/// Time that a run waits for its sampler to answer, unless a signal ends it.
 const ANSWER: Duration = Duration::from_secs(20);
 
 fn start(scratch: &Scratch, selectors: &[&str], more: &[&str]) -> Running {

@@ -129,8 +129,8 @@ fn signals_end_a_run_stuck_in_a_library() {
     }
 }
 
-/// One round of five does not give an answer: the planned and the completed attempts are in the report, and it can be
-/// judged again.
+/// A single round of five does not give an answer. The report has the planned and the completed attempts, and it can
+/// be judged again.
 #[test]
 fn scenario_interrupted_in_first_rounds_has_no_verdict() {
     let scratch = Scratch::new();

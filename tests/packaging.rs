@@ -338,7 +338,7 @@ fn every_workflow_builds_by_the_oldest_rust_that_is_promised() {
     }
 }
 
-/// A crate may change in any release, and an older program must continue to build: with the crates of its own version.
+/// A crate may change in any release, and an older program must still build, with the crates of its version.
 #[test]
 fn a_published_crate_takes_no_newer_room() {
     let manifest = manifest();

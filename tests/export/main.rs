@@ -306,7 +306,7 @@ fn scripts_of_frameworks_are_python() {
     );
 }
 
-/// Python lines that use libcuda by ctypes do on the simulated machine what lines of a framework do on a GPU.
+/// Python lines that use libcuda by ctypes do on the simulated machine what framework lines do on a GPU.
 #[test]
 fn lines_of_python_are_run_and_measured() {
     let source = r#"

@@ -1,4 +1,4 @@
-//! Figures in prose are those of the reports.
+//! Figures in prose match the reports.
 //!
 //! Each test computes a figure from committed reports, writes the phrase that a page should have with it, and searches
 //! for that phrase. A report that changes a figure fails here, and so does a page that gives a different one.

@@ -71,8 +71,8 @@ fn chosen(text: &str, words: &str) -> String {
     out
 }
 
-/// Returns a page with new excerpts, and the number of excerpts. An excerpt is a block of text after a comment, `<!--
-/// excerpt: COMMAND -->` for all that the command prints, `<!-- excerpt: COMMAND: PART, PART -->` for parts of it.
+/// Returns a page with new excerpts, and the number of excerpts. An excerpt is a block of text after a comment:
+/// `<!-- excerpt: COMMAND -->` for all that the command prints, `<!-- excerpt: COMMAND: PART, PART -->` for parts of it.
 fn with_excerpts(page: &str, printed: impl Fn(&str) -> String) -> (String, usize) {
     const COMMENT: &str = "<!-- excerpt: cuda-pitfalls ";
     let mut pieces = page.split(COMMENT);
