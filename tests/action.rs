@@ -252,7 +252,7 @@ fn a_traced_command_that_fails_or_cannot_be_traced_fails_the_job() {
     }
 }
 
-/// A program that only ends with this code.
+/// Returns a program that only ends with this code.
 fn ending(scratch: &Scratch, code: i32) -> String {
     let path = scratch.path().join(format!("ends-with-{code}"));
     script(&path, &format!("#!/bin/sh\nexit {code}\n"));

@@ -90,7 +90,7 @@ fn the_last_part_of_a_name_is_enough() {
     );
 }
 
-/// A committed report as the program tells it.
+/// Renders a committed report with the program.
 fn told(report: &str, form: &str, width: usize) -> String {
     let scratch = Scratch::new();
     let mut command = scratch.command(&["render", report, "--as", form]);

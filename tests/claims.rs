@@ -32,7 +32,7 @@ struct NamedFact {
     at: String,
 }
 
-/// The cells of the table's rows.
+/// Returns the cells of the table's rows.
 fn rows(page: &str) -> Vec<Vec<&str>> {
     let rows = page.lines().filter(|line| line.starts_with("| S"));
     rows.map(|row| row.trim_matches('|').split(" | ").map(str::trim).collect())
@@ -82,7 +82,7 @@ fn parse_fact(text: &str) -> Option<NamedFact> {
     })
 }
 
-/// The fact in an observation, in the words of the page; absent if it could not be read.
+/// Returns the fact in an observation, in the words of the page; absent if it could not be read.
 fn observed(fact: &NamedFact, observation: &Observation) -> Option<String> {
     let kind = FactKind::find(&fact.key).expect("a kind of fact");
     let look = Look::at(observation, &fact.at)?;

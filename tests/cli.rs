@@ -92,7 +92,7 @@ fn json_of_a_run_turns_no_line_around() {
 
 const FAULT: &str = "RuntimeError: CUDA error: an illegal memory access was encountered\n";
 
-/// `explain -` as the end of a pipe: what it is fed by this, whose writer must not die of it.
+/// Runs `explain -` at the end of a pipe, with input from `feed`, whose writer must not die of SIGPIPE.
 fn fed(stdout: Stdio, feed: impl FnOnce(&mut dyn Write) -> io::Result<()> + Send) -> Output {
     let mut child = Command::new(PROGRAM)
         .args(["explain", "-"])

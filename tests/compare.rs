@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use common::{Ran, Scratch, against_schema, read_document, read_json, root};
 
-/// A committed report.
+/// Returns a committed report.
 fn committed(name: &str) -> String {
     root()
         .join("reports")
@@ -193,7 +193,7 @@ fn what_cannot_be_read_is_refused() {
     compare(&[&good, &format!("{path}.absent")]).ended(2, "usage");
 }
 
-/// The parts of a document below a key; none if it has no such key.
+/// Returns the parts of a document below a key; empty if it does not have the key.
 fn parts<'v>(value: &'v mut Value, key: &str) -> &'v mut [Value] {
     value
         .get_mut(key)
@@ -201,7 +201,8 @@ fn parts<'v>(value: &'v mut Value, key: &str) -> &'v mut [Value] {
         .map_or(&mut [], Vec::as_mut_slice)
 }
 
-/// A report as another version of the program writes it: other words, another number, and all that may be in another order.
+/// Returns a report as another version of the program writes it: other words, another number, and all parts with an
+/// arbitrary order in another order.
 fn written_otherwise(mut report: Value) -> Value {
     report["run"]["version"] = "99.0.0".into();
     report["schema"]["minor"] = 99.into();

@@ -302,7 +302,7 @@ const CONTRADICTIONS: &[Contradiction] = &[
     }),
 ];
 
-/// A question with an answer that today's file asks.
+/// Returns a question with an answer that today's file asks.
 fn scenario(report: &mut Value) -> &mut Value {
     let all = report["scenarios"].as_array_mut().expect("a list");
     let is_answered = |one: &Value| {
@@ -323,7 +323,7 @@ fn attempt(report: &mut Value) -> &mut Value {
     &mut case(report)["attempts"][0]
 }
 
-/// The first event of a kind.
+/// Returns the first event of a kind.
 fn event<'v>(report: &'v mut Value, kind: &str) -> &'v mut Value {
     let events = attempt(report)["events"].as_array_mut().expect("events");
     events
@@ -332,7 +332,7 @@ fn event<'v>(report: &'v mut Value, kind: &str) -> &'v mut Value {
         .expect("such an event")
 }
 
-/// A calibration that is sound.
+/// Returns a calibration that is sound.
 fn calibration(report: &mut Value) -> &mut Value {
     let all = report["run"]["calibration"].as_array_mut().expect("a list");
     all.iter_mut()
@@ -398,7 +398,7 @@ fn shift(value: &mut Value, later_ns: u64) {
     }
 }
 
-/// The verdicts of a report, judged again.
+/// Returns the verdicts of a report, judged again.
 fn verdicts(mut report: Report) -> Vec<(Kind, ExpectationMet, String)> {
     judge::rejudge(&mut report);
     let verdicts = report

@@ -47,7 +47,7 @@ fn estimates_of_whole_runs_are_within_a_half_of_what_they_took() {
     assert!(compared >= 15, "{compared} reports were compared");
 }
 
-/// The median wall time of an attempt of each case, added up: one round.
+/// Returns the median wall time of an attempt of each case, added up: one round.
 fn round(scenario: &ScenarioReport) -> Option<Duration> {
     let of_case = |attempts: &[cuda_pitfalls::report::Attempt]| {
         let mut walls: Vec<u64> = attempts

@@ -10,7 +10,7 @@ use std::process::{ChildStdin, Stdio};
 use common::{Ran, Scratch, evidence, names_in, read_json, root};
 use serde_json::{Value, json};
 
-/// A merge of these inputs into `fleet.json` of the scratch folder.
+/// Merges these inputs into `fleet.json` of the scratch directory.
 fn merge(scratch: &Scratch, arguments: &[&str]) -> Ran {
     scratch.run(
         &[
@@ -21,7 +21,7 @@ fn merge(scratch: &Scratch, arguments: &[&str]) -> Ran {
     )
 }
 
-/// A merge of what is written to its standard input, and its exit code.
+/// Merges documents from standard input, and returns the exit code.
 fn piped(scratch: &Scratch, more: &[&str], feed: impl FnOnce(ChildStdin)) -> Option<i32> {
     let mut command = scratch.command(
         &[
@@ -43,7 +43,7 @@ fn merged(scratch: &Scratch) -> Value {
     read_json(scratch.at("fleet.json"))
 }
 
-/// Every bucket with its count.
+/// Returns every bucket with its count.
 fn buckets(fleet: &Value) -> BTreeMap<String, u64> {
     let buckets: BTreeMap<String, u64> =
         serde_json::from_value(fleet["input"]["buckets"].clone()).expect("counts");
@@ -55,7 +55,7 @@ fn buckets(fleet: &Value) -> BTreeMap<String, u64> {
     buckets
 }
 
-/// Every difference in short: in what, the question, the group, and the reports of those that differ.
+/// Returns every difference as short text: the property, the question, the group, and the reports of those that differ.
 fn differences(fleet: &Value) -> Vec<String> {
     let at =
         |list: &str, place: &Value| fleet[list][place.as_u64().expect("a place") as usize].clone();

@@ -12,7 +12,7 @@ use std::process::{Command, Stdio};
 use common::{PROGRAM, Scratch, root};
 use cuda_pitfalls::input::document_path;
 
-/// The blocks of a page that are commands, without the indent of a list.
+/// Returns the blocks of a page that are commands, without the indent of a list.
 fn blocks(page: &str) -> Vec<String> {
     let mut blocks: Vec<String> = Vec::new();
     let mut indent = None;

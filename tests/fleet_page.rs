@@ -14,7 +14,7 @@ use common::browser::{browser, opened};
 use common::{Scratch, names_in};
 use fleet::Fleet;
 
-/// A page of this fleet.
+/// Returns a page of this fleet.
 fn page(scratch: &Scratch, fleet: &Fleet) -> String {
     let path = stored(scratch, fleet);
     let ran = scratch

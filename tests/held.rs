@@ -27,7 +27,7 @@ fn start(scratch: &Scratch, selectors: &[&str], more: &[&str]) -> Running {
     scratch.start(scratch.simulating(MACHINE, selectors, more))
 }
 
-/// The PID of a process of a run, once it is there.
+/// Waits for a process of a run, and returns its PID.
 fn pid_of(scratch: &Scratch, role: &str) -> i32 {
     eventually(role, Duration::from_secs(30), || {
         scratch

@@ -39,7 +39,7 @@ steps = [ {{ setenv = {{ name = "CUDA_VISIBLE_DEVICES", value = "${{q}}{IN_TOML}
     )
 }
 
-/// A scenario file whose name is as hostile as its text.
+/// Returns a scenario file whose name is as hostile as its text.
 fn file(scratch: &Scratch, text: &str) -> String {
     let folder = scratch.path().join(format!("folder{EVIL}"));
     fs::create_dir_all(&folder).expect("any name is a name");

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 /// The same where it is shown.
 const SHOWN: &str = r"\x1b[31m";
 
-/// The text of a document. A trace is an array of its lines.
+/// Returns the text of a document. A trace is an array of its lines.
 fn text(document: &Value) -> String {
     match document.as_array() {
         Some(lines) => lines.iter().map(|line| format!("{line}\n")).collect(),

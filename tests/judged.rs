@@ -7,7 +7,7 @@ use std::fs;
 use common::{Ran, Scratch, behind};
 use serde_json::{Value, json};
 
-/// A report of a question with expectations of every kind.
+/// Returns a report of a question with expectations of every kind.
 fn report(scratch: &Scratch) -> Value {
     scratch
         .simulated(
@@ -205,7 +205,7 @@ fn a_file_that_asks_something_else_is_refused() {
         .says("makes other calls than those that were measured");
 }
 
-/// Everything that reads a document, with the path of one.
+/// Returns every command that reads a document, with the path of one.
 fn readers(path: &str) -> [Vec<&str>; 6] {
     [
         vec!["judge", path],

@@ -9,7 +9,7 @@ use crate::machine::gpu::{SimulatedGpu, sample};
 use crate::model;
 use crate::model::mask::Unusable;
 
-/// Equal GPUs with these UUIDs.
+/// Returns equal GPUs with these UUIDs.
 fn simulated(uuids: &[String]) -> Vec<SimulatedGpu> {
     uuids.iter().map(|uuid| sample::gpu(uuid, 1)).collect()
 }

@@ -236,7 +236,8 @@ fn list(value: &Value) -> &Vec<Value> {
     value.as_array().expect("a list")
 }
 
-/// The parser of a project that does not exist, and a package whose `__init__` and imports need what is not installed.
+/// Runs the parser of a project that does not exist, and a package whose `__init__` and imports need packages that are
+/// not installed.
 fn ask(parser: &str) -> Value {
     let scratch = Scratch::new();
     let package = scratch.path().join("parsing");

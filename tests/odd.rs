@@ -32,7 +32,7 @@ fn has_made_up_figure(text: &str) -> bool {
     .any(|figure| text.contains(figure))
 }
 
-/// All forms of a document.
+/// Renders a document in all formats.
 fn rendered(scratch: &Scratch, document: &str, forms: &[&str]) -> Vec<String> {
     forms
         .iter()

@@ -26,7 +26,7 @@ fn lines(output: &Output) -> Vec<String> {
         .collect()
 }
 
-/// A small file that is the program: an unstripped one takes seconds to compress.
+/// Returns a small file in place of the program: an unstripped one takes seconds to compress.
 fn program(scratch: &Scratch) -> PathBuf {
     let path = scratch.path().join("program");
     script(&path, &format!("#!/bin/sh\nexec {PROGRAM} \"$@\"\n"));
@@ -60,7 +60,7 @@ fn text<'a>(manifest: &'a toml::Table, path: &[&str]) -> &'a str {
         .unwrap_or_else(|| panic!("Cargo.toml has no {path:?}"))
 }
 
-/// A template of cargo-binstall with its variables replaced.
+/// Returns a template of cargo-binstall with its variables replaced.
 fn expanded(template: &str, target: &str) -> String {
     let manifest = manifest();
     let version = text(&manifest, &["workspace", "package", "version"]);
@@ -228,7 +228,7 @@ fn a_target_that_is_not_published_is_refused() {
     );
 }
 
-/// A line for each package that `cargo tree` finds, without a download.
+/// Returns a line for each package that `cargo tree` finds, without a download.
 fn packages(arguments: &[&str]) -> BTreeSet<String> {
     let cargo = PathBuf::from(env::var_os("CARGO").unwrap_or("cargo".into()));
     let mut tree = Command::new(&cargo);

@@ -17,7 +17,7 @@ use common::{Ran, Scratch, part, root, script};
 
 const TWO_GPUS: &str = "sim:h200-x2";
 
-/// A scenario of the tests.
+/// Returns a scenario of the tests.
 fn file(name: &str) -> String {
     format!("tests/python/{name}.toml")
 }
@@ -531,7 +531,7 @@ fn every_form_of_a_report_shows_the_lines_and_their_calls() {
     assert!(form("text").contains("pitfalls-framework 1.2.0"));
 }
 
-/// A folder with a program of this text under a name.
+/// Returns a directory with a program of this text under a name.
 fn fake(scratch: &Scratch, name: &str, text: &str) -> PathBuf {
     let folder = scratch.path().join(format!("bin-{name}"));
     fs::create_dir_all(&folder).unwrap();

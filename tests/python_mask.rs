@@ -67,7 +67,7 @@ fn python(folder: &Path, asked: &[Asked]) -> Result<Vec<Value>, String> {
     Ok(answers.collect())
 }
 
-/// The questions that the module below this folder answers otherwise than these answers.
+/// Returns the questions where the module below this directory gives other answers.
 fn differences(folder: &Path, asked: &[Asked], wanted: &[Value]) -> Vec<String> {
     let answers = match python(folder, asked) {
         Ok(answers) => answers,

@@ -16,7 +16,7 @@ use serde_json::Value;
 
 const MARK: &str = "secret-user";
 
-/// A line with this text in each field that takes it, one after another.
+/// Returns a line with this text in each of its text fields, one after another.
 fn marked(line: &TraceLine, text: &str) -> Vec<TraceLine> {
     let whole = serde_json::to_value(line).expect("JSON");
     let mut found = Vec::new();

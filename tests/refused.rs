@@ -10,7 +10,7 @@ use cuda_pitfalls::verdict::Reason;
 
 use common::{Scratch, committed_documents};
 
-/// Every committed survey of calls.
+/// Returns every committed survey of calls.
 fn measured() -> Vec<SurveyDocument> {
     committed_documents(&SurveyKind::Calls.file())
         .into_iter()

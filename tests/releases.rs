@@ -25,7 +25,7 @@ const ON_GPUS: &str = "releases/on-gpus-h100-x2.json";
 /// Results of the packages of that machine without a GPU.
 const SAME_PACKAGES: &str = "releases/image-h100-without-gpus.json";
 
-/// A command that finds the stand-in for uv.
+/// Returns a command that finds the stand-in for uv.
 pub(crate) fn command(scratch: &Scratch, arguments: &[&str]) -> Command {
     let mut command = scratch.command(arguments);
     let path = std::env::var_os("PATH").unwrap_or_default();
@@ -62,7 +62,7 @@ fn ask(scratch: &Scratch, arguments: &[&str]) -> Ran {
     scratch.ran(command(scratch, &all))
 }
 
-/// The folder of the only run.
+/// Returns the directory of the only run.
 fn folder(scratch: &Scratch) -> PathBuf {
     scratch.folder().expect("a run has left its folder")
 }
@@ -71,7 +71,7 @@ fn document(scratch: &Scratch, release: &str) -> Value {
     read_json(folder(scratch).join(format!("environment-framework-{release}.json")))
 }
 
-/// The state of each line in the only column of a matrix.
+/// Returns the state of each line in the only column of a matrix.
 fn states(matrix: &Value) -> Vec<(String, String)> {
     let lines = matrix["lines"].as_array().expect("lines");
     let text = |value: &Value| value.as_str().expect("text").to_string();

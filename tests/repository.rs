@@ -10,7 +10,7 @@ use std::process::Command;
 
 use common::{read_text, root};
 
-/// The sources below a folder: path in the package and text.
+/// Returns the sources below a directory: path in the package and text.
 fn sources(folder: &str) -> Vec<(String, String)> {
     fn walk(folder: &Path, found: &mut Vec<PathBuf>) {
         for entry in fs::read_dir(folder)
@@ -209,7 +209,7 @@ fn is_test(path: &str) -> bool {
         })
 }
 
-/// The lines of a file without their indentation, each with whether it belongs to a test.
+/// Returns the lines of a file without their indentation, each with whether it belongs to a test.
 fn lines(text: &str, is_test: bool) -> impl Iterator<Item = (&str, bool)> {
     // The depth of braces in an inline module of tests, and whether the line before opens one.
     let (mut depth, mut is_armed) = (None, false);

@@ -21,7 +21,7 @@ use cuda_pitfalls::trace::{FILE, Trace, fixture::programs as fixture};
 use jsonschema::Validator;
 use serde_json::Value;
 
-/// The schemas that each file has to follow.
+/// Returns the schemas that each file has to follow.
 fn schemas() -> Vec<(String, Validator)> {
     let own = root().join("tests/sarif.subset.json");
     let of_standard = std::env::var_os("SARIF_SCHEMA").map(PathBuf::from);
@@ -39,7 +39,7 @@ fn schemas() -> Vec<(String, Validator)> {
     [own].into_iter().chain(of_standard).map(read).collect()
 }
 
-/// The document, once it follows the schemas and what they cannot say.
+/// Returns the document; fails unless it follows the schemas and the rules that they cannot express.
 fn valid(schemas: &[(String, Validator)], what: &str, text: &str) -> Value {
     let log: Value = serde_json::from_str(text).unwrap_or_else(|error| panic!("{what}: {error}"));
     for (name, schema) in schemas {
@@ -76,7 +76,7 @@ fn valid(schemas: &[(String, Validator)], what: &str, text: &str) -> Value {
     log
 }
 
-/// The document of a trace as `render` makes it.
+/// Returns the document of a trace as `render` makes it.
 fn rendered(trace: &Trace, outcome: &PolicyOutcome) -> String {
     let found = findings(trace);
     TraceView::new(trace, &found, outcome)

@@ -123,7 +123,7 @@ fn subjects(scenario: &Scenario) -> impl Iterator<Item = Subject> {
     })
 }
 
-/// The smallest machine that is big enough; one GPU would hide what happens to the others.
+/// Returns the smallest machine that is big enough; one GPU would hide what happens to the others.
 fn simulated(subject: &Subject) -> &'static str {
     match subject.gpus {
         0..=2 => "sim:h200-x2",

@@ -35,7 +35,7 @@ impl Outcome {
         }
     }
 
-    /// The label of a step by its place.
+    /// Returns the label of a step by its index.
     fn label(&self, step: Option<usize>) -> &str {
         let plan = self.scenario().plan.as_ref().expect("it was planned");
         step.map_or("no step", |step| plan.cases[0].steps[step].label.as_str())

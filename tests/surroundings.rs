@@ -30,14 +30,14 @@ const ODD_NAMES: [&[u8]; 4] = [
     b"literal\\012escape",
 ];
 
-/// A folder of this name in that of the test.
+/// Returns a directory of this name in that of the test.
 fn folder(scratch: &Scratch, name: &[u8]) -> PathBuf {
     let folder = scratch.path().join(OsStr::from_bytes(name));
     fs::create_dir(&folder).expect("a folder of our own");
     folder
 }
 
-/// The program on `tests/selftest/<stem>.toml`, its report in the test's folder.
+/// Returns the program on `tests/selftest/<stem>.toml`, its report in the test's directory.
 fn command(scratch: &Scratch, on: &str, stem: &str) -> Command {
     let file = format!("tests/selftest/{stem}.toml");
     scratch.simulating(on, &[&file], &["--repeat", "1"])
@@ -134,7 +134,7 @@ fn a_name_that_the_loader_would_split_is_refused() {
     }
 }
 
-/// The private folder of a run that is under way.
+/// Returns the private directory of a run that is under way.
 fn private_folder(scratch: &Scratch) -> Option<PathBuf> {
     let mut entries = fs::read_dir(scratch.path()).ok()?.flatten();
     entries

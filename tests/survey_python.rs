@@ -19,7 +19,7 @@ use common::{Ran, Scratch, against_schema, eventually, root};
 /// The version of the framework of these tests.
 const VERSION: &str = "2.5.1";
 
-/// A survey of the rows of these tests, not yet started. `--out` is this folder's own.
+/// Returns a survey of the rows of these tests, not yet started. `--out` is this directory's own.
 fn command(scratch: &Scratch, arguments: &[&str]) -> Command {
     let out = scratch.at("reports");
     let mut all = vec!["survey", "python", "--allow", "code"];
@@ -460,7 +460,7 @@ fn a_line_that_does_not_come_to_the_place_says_nothing() {
     );
 }
 
-/// An interpreter of this scratch's own: a shell script.
+/// Returns an interpreter in this scratch directory: a shell script.
 fn interpreter(scratch: &Scratch, script: &str) -> String {
     let path = scratch.path().join("python");
     common::script(&path, &format!("#!/bin/sh\n{script}\n"));

@@ -28,7 +28,7 @@ fn open(path: &Path) -> SurveyDocument {
         .expect("of this version")
 }
 
-/// Every committed survey, with its folder's name.
+/// Returns every committed survey, with its directory's name.
 fn committed() -> Vec<(String, PathBuf)> {
     SurveyKind::all()
         .iter()
@@ -135,12 +135,12 @@ fn survey(scratch: &Scratch, arguments: &[&str]) -> Ran {
     scratch.run(&all)
 }
 
-/// The folder of the only run.
+/// Returns the directory of the only run.
 fn folder(scratch: &Scratch) -> PathBuf {
     scratch.folder().expect("a run has left its folder")
 }
 
-/// The rows that a survey of the simulated machine printed, once it ended well and follows its schema.
+/// Runs a survey of the simulated machine, and returns its rows once it ended well and follows its schema.
 fn printed<T: DeserializeOwned>(scratch: &Scratch, kind: SurveyKind, arguments: &[&str]) -> Vec<T> {
     let document = survey(scratch, &[&[kind.name()], arguments, &["--json"]].concat())
         .ended(0, "ok")

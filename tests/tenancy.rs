@@ -56,7 +56,7 @@ impl Shared {
         Shared { scratch, libraries }
     }
 
-    /// Somebody on the machine, until it is dropped.
+    /// Starts a co-tenant on the machine, until it is dropped.
     fn co_tenant(&self, part: &str) -> CoTenant {
         let mut child = played(part, &self.libraries.join("libcuda.so").to_string_lossy())
             .stdout(Stdio::piped())
@@ -105,7 +105,7 @@ impl Drop for CoTenant {
     }
 }
 
-/// This test program, playing a part.
+/// Returns this test program, playing a part.
 fn played(part: &str, library: &str) -> Command {
     let mut command = Command::new(std::env::current_exe().expect("this program has a path"));
     // The name of a test begins with its module, without that of the program.

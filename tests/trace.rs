@@ -22,7 +22,7 @@ use cuda_pitfalls::trace::{
 };
 use rustix::process::{Pid, Signal, kill_process};
 
-/// A command under `trace` on the simulated machine, not yet started.
+/// Returns a command under `trace` on the simulated machine, not yet started.
 fn tracing(scratch: &Scratch, options: &[&str], command: &[&str]) -> Command {
     let out = text(scratch.path().join("traces"));
     let mut tracing = scratch.command(
@@ -38,7 +38,7 @@ fn tracing(scratch: &Scratch, options: &[&str], command: &[&str]) -> Command {
     tracing
 }
 
-/// A command under `trace`, run to its end.
+/// Runs a command under `trace` to its end.
 fn run(scratch: &Scratch, options: &[&str], command: &[&str]) -> Ran {
     scratch
         .start(tracing(scratch, options, command))
@@ -49,7 +49,7 @@ fn text(path: PathBuf) -> String {
     path.to_string_lossy().into_owned()
 }
 
-/// The path of a program of `tests/traced`.
+/// Returns the path of a program of `tests/traced`.
 fn script(name: &str) -> String {
     text(root().join(traced(name)))
 }
@@ -58,7 +58,7 @@ fn stored(scratch: &Scratch) -> Trace {
     only(&scratch.path().join("traces"))
 }
 
-/// The one trace of a folder.
+/// Returns the one trace of a directory.
 fn only(traces: &Path) -> Trace {
     let folders: Vec<PathBuf> = fs::read_dir(traces)
         .expect("a folder")
@@ -120,7 +120,7 @@ fn trace(options: &[&str], command: &[&str]) -> (Ran, Trace) {
     })
 }
 
-/// A program of `tests/traced` with its arguments.
+/// Returns a program of `tests/traced` with its arguments.
 fn words(node: &Node, program: &Program) -> Vec<String> {
     let mut words = match program.0.ends_with(".py") {
         true => vec!["python3".to_string(), script(program.0)],

@@ -23,7 +23,7 @@ fn document(trace: &Trace) -> String {
         .collect()
 }
 
-/// The folder of a trace.
+/// Returns the directory of a trace.
 fn stored(scratch: &Scratch, name: &str, trace: &Trace) -> PathBuf {
     let folder = scratch.path().join(name);
     fs::create_dir(&folder).expect("a folder can be made");

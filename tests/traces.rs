@@ -20,7 +20,7 @@ use serde_json::Value;
 /// Programs that do not initialize CUDA.
 const WITHOUT_CUDA: [&str; 3] = ["count_by_nvml", "jax_cpu", "no_cuda"];
 
-/// The folders of committed traces, by name.
+/// Returns the directories of committed traces, by name.
 fn committed() -> Vec<PathBuf> {
     let of_trace =
         |file: &PathBuf| file.starts_with(root().join("reports/traces")) && file.ends_with(FILE);

@@ -39,7 +39,8 @@ pub(crate) enum ArgumentError {
     Generate,
 }
 
-/// A file to write. Where text is read, `-` is standard input, so that no file is called so by mistake.
+/// Returns the path of a file to write. `-` is rejected, so that no file is called so by mistake: where text is read,
+/// it is standard input.
 pub(crate) fn file(text: &str) -> Result<PathBuf, &'static str> {
     match text {
         "-" => Err("here it is not standard output; a file of this name is ./-"),
@@ -84,7 +85,7 @@ pub(crate) fn parse_hazard(text: &str) -> Result<Hazard, ArgumentError> {
         .ok_or(ArgumentError::Hazard)
 }
 
-/// A reason that says nothing would excuse anything.
+/// Returns the reason. An empty one is rejected, because it would excuse anything.
 pub(crate) fn reason(text: &str) -> Result<String, &'static str> {
     if text.trim().is_empty() {
         Err("a reason as text")
@@ -145,7 +146,7 @@ pub(crate) fn parse_mask_count(text: &str) -> Result<usize, ArgumentError> {
     }
 }
 
-/// More at once would only wait for each other.
+/// Returns the number of jobs, within a limit: more at once would only wait for each other.
 pub(crate) fn parse_jobs(text: &str) -> Result<usize, &'static str> {
     match text.parse::<usize>() {
         Ok(jobs) if (1..=256).contains(&jobs) => Ok(jobs),

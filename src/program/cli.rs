@@ -41,7 +41,7 @@ pub fn main() -> Exit {
     }
 }
 
-/// The commands by their names, each with what it does.
+/// Returns the commands by their names, each with its purpose.
 pub fn list_commands() -> Vec<(String, String)> {
     let mut commands = Vec::new();
     for command in help::command().get_subcommands() {

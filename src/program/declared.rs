@@ -21,7 +21,7 @@ const WITHOUT_BINDING: [&str; 7] = [
     "nvmlDeviceGetComputeRunningProcesses_v2",
 ];
 
-/// The whole file.
+/// Returns the complete file.
 pub(crate) fn source() -> String {
     let compared: Vec<&Call> = calls::all().filter(|call| has_binding(call)).collect();
     // A struct that several calls take is compared once.
@@ -56,7 +56,7 @@ fn has_binding(call: &Call) -> bool {
     module(call.library).is_some() && declared && !WITHOUT_BINDING.contains(&call.name)
 }
 
-/// The module of the bindings, as the test names it.
+/// Returns the module of the bindings, by the name that the test uses.
 fn module(library: CallLibrary) -> Option<&'static str> {
     match library {
         CallLibrary::Driver => Some("driver"),
@@ -126,7 +126,7 @@ fn rust_type(library: CallLibrary, c_type: &str) -> String {
     rust
 }
 
-/// Size and offsets of the struct that a parameter points to.
+/// Returns the size and the offsets of the struct that a parameter points to.
 fn struct_members(library: CallLibrary, param: &Param) -> Vec<String> {
     let pointee = param
         .c_type
@@ -175,7 +175,7 @@ fn struct_members(library: CallLibrary, param: &Param) -> Vec<String> {
         .collect()
 }
 
-/// A member in the bindings: a keyword has an underscore, and an anonymous union has a name.
+/// Returns the path of a member in the bindings: a keyword has an underscore, and an anonymous union has a name.
 fn path(member: &str) -> String {
     let parts = member.split('.').map(|part| match part {
         "type" => "type_",

@@ -327,7 +327,7 @@ impl Doctor {
         Ok(())
     }
 
-    /// The changes to try, each with its environment.
+    /// Returns the changes to try, each with its environment.
     fn list_changes(
         &self,
         host: &HostState,
@@ -371,7 +371,7 @@ fn has_good_start(examination: &Examination) -> bool {
     starts.any(|start| start.library == Started::Driver && start.is_good())
 }
 
-/// The loader's path without each of its folders that has a libcuda.
+/// Returns the changes of the loader's path: without each of its directories that contains a libcuda.
 fn list_folder_changes(as_it_is: &Environment) -> Vec<(StartChange, Environment)> {
     let mut changes = Vec::new();
     let Some(path) = as_it_is.get(&OsString::from(LIBRARY_PATH)) else {

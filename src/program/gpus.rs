@@ -24,7 +24,7 @@ pub(crate) enum GpusError {
     System(#[from] std::io::Error),
 }
 
-/// The GPUs of this machine, or of a simulated one, in NVML's order.
+/// Returns the GPUs of this machine, or of a simulated one, in NVML's order.
 pub(crate) fn list(simulated: Option<&str>) -> Result<(GpuSource, Vec<ListedGpu>), GpusError> {
     let program = std::env::current_exe()?;
     // Ctrl-C ends the sampler too, and the private folder goes.

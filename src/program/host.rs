@@ -68,20 +68,20 @@ fn listed_gpus(devices: &Path) -> Option<u64> {
     Some(if taken > 0 { taken } else { left })
 }
 
-/// The kernel's version, without a distribution's suffix.
+/// Returns the kernel's version, without a distribution's suffix.
 pub(crate) fn kernel() -> Option<String> {
     let release = fs::read_to_string("/proc/sys/kernel/osrelease").ok()?;
     Some(release.trim().split('-').next()?.to_string())
 }
 
-/// The variables about GPUs that a scheduler or a user has set. No others are recorded.
+/// Returns the variables about GPUs that a scheduler or a user has set. No others are recorded.
 pub(crate) fn environment() -> BTreeMap<String, String> {
     in_reports()
         .filter_map(|name| Some((name.to_string(), std::env::var(name).ok()?)))
         .collect()
 }
 
-/// The folder with the control pipe of MPS, if there is one where clients look for it.
+/// Returns the directory of MPS's control pipe, if one exists where clients search for it.
 pub(crate) fn mps_folder() -> Option<String> {
     let folder =
         std::env::var("CUDA_MPS_PIPE_DIRECTORY").unwrap_or_else(|_| "/tmp/nvidia-mps".to_string());
@@ -89,7 +89,7 @@ pub(crate) fn mps_folder() -> Option<String> {
         .then_some(folder)
 }
 
-/// The largest resident set of this process so far, in bytes.
+/// Returns the largest resident set of this process so far, in bytes.
 pub(crate) fn peak_rss_bytes() -> Option<u64> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
     let mut lines = status.lines();

@@ -79,7 +79,7 @@ pub(crate) fn start_bisect(options: &BisectOptions) -> Result<Exit, RunError> {
     bisect::search_releases(options, Launcher::install()?, &mut console)
 }
 
-/// A run from its machine to its exit code: the steps in their order.
+/// Runs the steps of a run in their order, from the machine to the exit code.
 fn measure_selection(
     options: &RunOptions,
     launcher: Launcher,
@@ -165,7 +165,7 @@ fn ask_selection(
     rounds.ask_questions()
 }
 
-/// The folder of a run, with its report in it.
+/// Creates the directory of a run, with its report in it.
 fn create_store(
     options: &RunOptions,
     session: &Session,

@@ -75,7 +75,7 @@ const fn row(name: &'static str, about: &'static str, make: fn() -> serde_json::
     Schema { name, about, make }
 }
 
-/// The parser of an argument that names one.
+/// Returns the parser of an argument that selects a schema.
 pub(crate) fn schema_parser() -> impl TypedValueParser<Value = &'static Schema> {
     let values = SCHEMAS
         .iter()

@@ -49,8 +49,8 @@ pub(crate) fn is_coloured(stream: &impl IsTerminal) -> bool {
     }
 }
 
-/// The exit code of having printed a result on stdout: a reader that has gone away (`| head`) is its own affair, and a
-/// full disk is an error.
+/// Returns the exit code after a result was printed on stdout: a closed pipe (`| head`) is not an error, and a full
+/// disk is.
 pub(crate) fn printed_exit(printed: io::Result<()>) -> Exit {
     match printed {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {

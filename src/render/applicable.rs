@@ -4,7 +4,8 @@ use cuda_pitfalls_core::report::ReportView;
 
 use cuda_pitfalls_core::text::counts::tally_items;
 
-/// `not applicable here: 124 (123 need 2 GPUs, 1 needs root)`: questions that this machine cannot answer, by need.
+/// Returns the questions that this machine cannot answer, by need: `not applicable here: 124 (123 need 2 GPUs, 1 needs
+/// root)`.
 pub fn report(report: &ReportView<'_>) -> Option<String> {
     let left_out = report
         .scenarios
@@ -51,7 +52,7 @@ pub fn not_run_notes(report: &ReportView<'_>) -> Vec<String> {
     notes
 }
 
-/// The same for a list of what is lacking, one entry for each question.
+/// Returns the line for a list of missing needs, one entry for each question.
 pub fn line(lacking: impl IntoIterator<Item = String>) -> Option<String> {
     let mut groups = tally_items(lacking);
     groups.sort_by_key(|(_, count)| std::cmp::Reverse(*count));

@@ -64,7 +64,7 @@ fn first(found: &FirstBad) -> String {
     )
 }
 
-/// The stack of the first bad release, outermost first.
+/// Returns the stack of the first bad release, outermost first.
 fn stack(bisection: &Bisection, found: &FirstBad) -> Vec<String> {
     let Some(ReleaseOutcome::Bad { way, at, child, .. }) =
         bisection.shown(found).map(|trial| &trial.outcome)

@@ -5,7 +5,7 @@ use cuda_pitfalls_core::fact::{Change, Fact, RowFact, Token, words};
 use cuda_pitfalls_core::observation::Class;
 use cuda_pitfalls_core::text::counts::listed;
 
-/// A change in a sentence: `2 cudaSetDevice: sees gpu0, context on gpu0`.
+/// Returns a change as a sentence: `2 cudaSetDevice: sees gpu0, context on gpu0`.
 pub fn sentence(change: &Change) -> String {
     format!("{}: {}", about(change), words(change))
 }

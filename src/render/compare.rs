@@ -18,7 +18,7 @@ const NAMES: usize = 90;
 /// Lines about the machines, about what does not count, and twice of what only one of them has.
 const FEW: usize = 8;
 
-/// The comparison as text. It ends with a newline.
+/// Returns the comparison as text. It ends with a newline.
 pub fn text(comparison: &Comparison) -> String {
     let mut head = vec![side_line("A", &comparison.a), side_line("B", &comparison.b)];
     head.extend(warning_lines(comparison));
@@ -115,7 +115,7 @@ fn section_lines(title: &str, lines: Vec<String>, room: usize) -> Vec<String> {
     section
 }
 
-/// `trap: at count: count 2 -> 1`.
+/// Returns a difference as text: `trap: at count: count 2 -> 1`.
 fn change(change: &FactDifference) -> String {
     let mut words: Vec<String> = change.case.iter().map(|case| format!("{case}:")).collect();
     words.extend(change.step.iter().map(|step| format!("at {step}:")));

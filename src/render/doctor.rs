@@ -22,7 +22,7 @@ use cuda_pitfalls_core::text::units;
 /// More causes than this that are merely possible are counted.
 const MOST_POSSIBLE: usize = 8;
 
-/// The diagnosis for a person, in lines of at most `width` columns.
+/// Returns the diagnosis for a person, on lines of at most `width` columns.
 pub fn text(examination: &Examination, diagnosed: &Diagnosed, width: usize) -> String {
     let place = &examination.place;
     let mut blocks = Vec::new();
@@ -123,7 +123,7 @@ pub fn causes_in_words(examination: &Examination, diagnosed: &Diagnosed, width: 
     write(&blocks, width.min(PAGE))
 }
 
-/// The causes that are known to hold, each with what to do.
+/// Returns the causes that are known to hold, each with its workaround.
 pub(crate) fn cause_texts(examination: &Examination, diagnosed: &Diagnosed) -> Vec<Text> {
     let place = &examination.place;
     let mut causes: Vec<(String, String)> = Vec::new();
@@ -185,7 +185,7 @@ fn name(library: Started) -> &'static str {
     }
 }
 
-/// The file of libcuda that a start mapped.
+/// Returns the file of libcuda that a start mapped.
 fn libcuda(start: &LibraryStart) -> Option<&str> {
     let mut libraries = start.libraries.iter();
     let found = libraries.find(|library| library.name == "libcuda")?;
@@ -229,7 +229,7 @@ fn failed_in_words(failure: &StartFailure) -> String {
     }
 }
 
-/// A cause, with what says that it is one.
+/// Returns a cause, with its evidence.
 fn in_words(reasoned: &Reasoned, place: &HostState) -> String {
     let what = trouble_sentence(&reasoned.cause, place);
     match (reasoned.sureness, &reasoned.cause) {
@@ -241,7 +241,7 @@ fn in_words(reasoned: &Reasoned, place: &HostState) -> String {
     }
 }
 
-/// A cause in a sentence.
+/// Returns a cause as a sentence.
 fn trouble_sentence(cause: &Trouble, place: &HostState) -> String {
     match cause {
         Trouble::Environment { change, value } => {

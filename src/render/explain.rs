@@ -36,7 +36,7 @@ pub struct ShownCauses<'e> {
     pub here: Option<(&'e Examination, &'e Diagnosed)>,
 }
 
-/// The explanation for a person, in lines of at most `width` columns.
+/// Returns the explanation for a person, on lines of at most `width` columns.
 pub fn text(explanation: &Explanation<'_>, shown: ShownCauses<'_>, width: usize) -> String {
     let mut blocks = Vec::new();
     if let Some(statement) = &explanation.unmeasured_import {
@@ -277,7 +277,7 @@ fn advice_blocks(advice: &Advice, shown: ShownCauses<'_>) -> Vec<Block> {
     blocks
 }
 
-/// The word and the question, with the name that `show` takes at the right.
+/// Returns the one-word answer and the question, with the name for `show` at the right.
 fn in_short(answer: &ScenarioAnswer<'_>) -> Block {
     let KnownScenario {
         question,
@@ -327,7 +327,7 @@ fn nothing(explanation: &Explanation<'_>) -> Vec<Block> {
     ]
 }
 
-/// The first answer, with what to write instead.
+/// Returns the first answer, with the replacement to write.
 fn in_full(answer: &ScenarioAnswer<'_>) -> Vec<Block> {
     let Some(scenario) = answer.scenario() else {
         return vec![in_short(answer)];

@@ -12,7 +12,7 @@ use cuda_pitfalls_core::text::counts::listed;
 use cuda_pitfalls_core::text::units;
 use cuda_pitfalls_core::verdict::{Provenance, Verdict};
 
-/// The verdict with its reason and, where it applies, that it is simulated.
+/// Returns the verdict with its reason and, where it applies, that it is simulated.
 pub fn verdict(verdict: &Verdict) -> String {
     let mut words = verdict.kind.name().to_owned();
     if let Some(reason) = verdict.reason {
@@ -30,7 +30,7 @@ pub fn expectation_words(verdict: &Verdict) -> String {
     verdict.expectation.name().replace('_', " ")
 }
 
-/// The libcudart a scenario ran on: `libcudart 13.0`.
+/// Returns the libcudart of a scenario: `libcudart 13.0`.
 pub fn libcudart(scenario: &ScenarioView<'_>) -> Option<String> {
     let runtime = scenario.libcudart.as_ref()?;
     Some(match &runtime.version {
@@ -180,7 +180,7 @@ pub fn memory(memory: &MemoryObservation) -> String {
     words
 }
 
-/// Memory after a step, a line per GPU that changed or could not be read and one for all others.
+/// Returns the memory after a step, a line per GPU that changed or could not be read and one for all others.
 pub fn memory_lines(step: &StepObservation) -> Vec<String> {
     let mut lines = Vec::new();
     for (gpu, memory) in in_order(&step.memory) {
@@ -234,7 +234,7 @@ pub fn invalid(case: &CaseView<'_>) -> Vec<(String, usize)> {
     reasons
 }
 
-/// The attempt to show where only one is shown: the first that counts, else the first.
+/// Returns the attempt to show if only one is shown: the first that counts, else the first.
 pub fn example_attempt<'r>(case: &CaseView<'r>) -> Option<&'r Attempt> {
     let mut attempts = case.attempts.iter();
     let counted = attempts.find(|attempt| attempt.judged.outcome.is_some());

@@ -55,7 +55,7 @@ pub(super) fn report() -> Report {
     }
 }
 
-/// A finished report of nothing, on a machine without a GPU.
+/// Returns a finished report without scenarios, on a machine without a GPU.
 pub(super) fn empty() -> Report {
     let mut report = report();
     report.scenarios.clear();
@@ -65,7 +65,7 @@ pub(super) fn empty() -> Report {
     report
 }
 
-/// A report whose run was interrupted, with one attempt under way.
+/// Returns a report whose run was interrupted, with one attempt under way.
 pub(super) fn partial() -> Report {
     let mut report = report();
     report.complete = false;

@@ -10,7 +10,7 @@ use super::{facts, lines};
 use cuda_pitfalls_core::text::escape::terminal;
 use cuda_pitfalls_core::text::lines::{sentence, wrap_parts};
 
-/// The whole report as a run with `--verbose` printed it.
+/// Returns the complete report as a run with `--verbose` printed it.
 pub fn report(report: &ReportView<'_>, width: usize) -> String {
     let mut out = answer::render_head(report, None, width);
     report
@@ -52,7 +52,7 @@ pub fn scenario(report: &ScenarioView<'_>, width: usize, style: Style) -> String
     out
 }
 
-/// The line with the name and the verdict, in two lines where it does not fit.
+/// Returns the line with the name and the verdict, split in two if it does not fit.
 fn verdict_line(report: &ScenarioView<'_>, width: usize, style: Style) -> String {
     let standing = Standing::new(report.verdict);
     let mut words = facts::verdict(report.verdict);

@@ -40,7 +40,7 @@ impl Impact {
         }
     }
 
-    /// The impact of the answer to one instance.
+    /// Returns the impact of the answer to one instance.
     pub fn from_scenario(scenario: &ScenarioView<'_>) -> Impact {
         Impact::new(scenario.verdict.kind, scenario.workaround)
     }
@@ -60,7 +60,7 @@ impl Impact {
         }
     }
 
-    /// The label of a filter and of a count.
+    /// Returns the label of a filter and of a count.
     pub fn name(self) -> &'static str {
         self.shown().1
     }

@@ -43,7 +43,7 @@ struct IssueSections {
     attached: Vec<Block>,
 }
 
-/// The text, of at most [`MOST`] characters. The report has the scenarios that it is about, and no others.
+/// Returns the text, of at most [`MOST`] characters. The report has only the scenarios that it is about.
 pub fn render_issue(report: &ReportView<'_>, attached: &[Attached]) -> String {
     let most_left_out = attached.len() + report.scenarios.len().saturating_sub(1);
     let left_out: Vec<usize> = (0..=most_left_out).collect();
@@ -102,7 +102,7 @@ fn cut_text(text: &str, most: usize) -> String {
     }
 }
 
-/// The parts under their headings.
+/// Returns the parts under their headings.
 fn arrange_sections(parts: IssueSections) -> String {
     let mut blocks = parts.synopsis;
     for (heading, part) in [
@@ -159,7 +159,7 @@ impl IssueSections {
     }
 }
 
-/// The blocks of each scenario, below its name if there are several.
+/// Returns the blocks of each scenario, below its name if there are several.
 fn each(
     scenarios: &[ScenarioView<'_>],
     blocks: impl Fn(&ScenarioView<'_>) -> Vec<Block>,
@@ -242,7 +242,7 @@ fn steps(scenario: &ScenarioView<'_>) -> Vec<Block> {
     blocks
 }
 
-/// The steps of a case of C calls, a line each.
+/// Returns the steps of a case of C calls, a line each.
 fn calls(plan: &CasePlan) -> Vec<String> {
     let mut lines = Vec::new();
     let start = super::steps::start(plan);

@@ -85,7 +85,7 @@ pub enum Format {
 }
 
 impl Format {
-    /// All formats.
+    /// Returns all formats.
     pub fn all() -> &'static [Format] {
         <Format as clap::ValueEnum>::value_variants()
     }

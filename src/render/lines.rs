@@ -14,7 +14,7 @@ use cuda_pitfalls_core::text::counts::listed;
 /// The most driver calls that are listed; the others are counted.
 const MOST_CALLS: usize = 16;
 
-/// A case and what its most frequent outcome showed; nothing of a case of C calls.
+/// Returns a case and the observations of its most frequent outcome; `None` for a case of C calls.
 pub fn case_program(plan: Option<&CasePlan>, case: &CaseView<'_>) -> Option<Vec<String>> {
     let plan = plan?;
     plan.python.as_ref()?;
@@ -58,7 +58,7 @@ pub fn program(steps: &[Step], seen: Option<&Observation>) -> Vec<String> {
     out
 }
 
-/// The label of a step, unless it is only its number.
+/// Returns the label of a step, unless it is only its number.
 fn named(step: &Step) -> Option<&str> {
     let is_number = step.label.starts_with(&format!("{}#", step.call));
     if step.call != LINE || step.label == step.call || is_number {
@@ -106,7 +106,7 @@ fn step_comments(step: &StepObservation, before: &[String]) -> Vec<String> {
     out
 }
 
-/// The driver calls that a line made, those that matter first. Hundreds only ask; those are counted together.
+/// Returns the driver calls of a line, those that matter first. Hundreds only query; these are counted together.
 pub(super) fn calls(made: &BTreeMap<String, u64>) -> String {
     let (mut asking, mut doing) = (0, Vec::new());
     for (name, count) in made {

@@ -16,7 +16,8 @@ const LEAST: usize = 42;
 /// Minimum room next to the name for showing tags.
 const WITH_TAGS: usize = 68;
 
-/// The folders of questions, each with how many it has and what they are about, and what to type next.
+/// Returns the directories of questions, each with the number of questions and their subject, and the next command to
+/// type.
 pub fn folders_text(scenarios: &[Outline], width: usize) -> String {
     let counts = tally_items(
         scenarios
@@ -87,7 +88,8 @@ pub fn list_text(scenarios: &[Outline], width: usize) -> String {
     write(&[block], width)
 }
 
-/// A symptom a row: its id, how many of these scenarios have it, and the sentence; none that no scenario has.
+/// Returns a row for each symptom: its id, the number of these scenarios that have it, and the sentence. A symptom
+/// without a scenario is left out.
 pub fn symptoms_text(scenarios: &[Outline], width: usize) -> String {
     let mut rows = Vec::new();
     for (symptom, count) in count_symptoms(scenarios) {
@@ -97,7 +99,7 @@ pub fn symptoms_text(scenarios: &[Outline], width: usize) -> String {
     write(&[Block::Table(Table::without_header(rows))], width)
 }
 
-/// The document that `list --symptoms --json` prints.
+/// Returns the document that `list --symptoms --json` prints.
 pub fn symptoms_json(scenarios: &[Outline]) -> Value {
     let mut rows = Vec::new();
     for (symptom, count) in count_symptoms(scenarios) {
@@ -117,7 +119,7 @@ fn count_symptoms(scenarios: &[Outline]) -> Vec<(&'static symptom::Symptom, usiz
     all
 }
 
-/// The document that `list --json` prints.
+/// Returns the document that `list --json` prints.
 pub fn list_json(scenarios: &[Outline]) -> Value {
     json!({ "scenarios": scenarios })
 }

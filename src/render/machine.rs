@@ -61,7 +61,7 @@ pub(crate) enum Level {
 }
 
 impl Level {
-    /// The word of SARIF.
+    /// Returns the word of SARIF.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Level::Error => "error",

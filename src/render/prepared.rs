@@ -30,7 +30,7 @@ impl<'r> Prepared<'r> {
         Prepared::from_judged(report, changed)
     }
 
-    /// A stored report that was judged again already.
+    /// Returns a stored report that was already judged again.
     pub fn from_judged(report: StoredReport, changed: Vec<ChangedVerdict>) -> Prepared<'r> {
         let mut report = with_words(report);
         if let StoredReport::Whole(whole) = &mut report
@@ -56,7 +56,7 @@ impl<'r> Prepared<'r> {
         }
     }
 
-    /// The compact report.
+    /// Returns the compact report.
     pub(super) fn to_compact(&self) -> CompactReport {
         match self {
             Prepared::Fresh(report) => CompactReport::new(report, has_words),
@@ -68,7 +68,7 @@ impl<'r> Prepared<'r> {
     }
 }
 
-/// A stored report with the words for its questions, which a compact report lacks.
+/// Returns a stored report with the texts of its questions, which a compact report lacks.
 pub fn with_words(mut report: StoredReport) -> StoredReport {
     if let StoredReport::Compact(compact) = &mut report
         && compact.scenarios.iter().any(|one| one.question.is_empty())

@@ -9,7 +9,7 @@ use super::writer::terminal::write;
 use super::{applicable, lines, tally};
 use cuda_pitfalls_core::text::counts::{counted, group_by_key};
 
-/// For people: how much, how long, and what does not apply and why.
+/// Returns the preview for a person: the amount, the duration, and the questions that do not apply, with the reasons.
 pub fn text(preview: &Preview, width: usize) -> String {
     let mut blocks = Vec::new();
     if preview.provenance == Provenance::Simulated {
@@ -62,7 +62,7 @@ fn not_applicable_blocks(preview: &Preview) -> Vec<Block> {
     blocks
 }
 
-/// `about 1 min: 22 questions, 129 attempts`.
+/// Returns the preview in one sentence: `about 1 min: 22 questions, 129 attempts`.
 pub fn sentence(preview: &Preview) -> String {
     if preview.would_run.is_empty() {
         return "nothing would run here".to_owned();

@@ -10,7 +10,8 @@ use cuda_pitfalls_answers::releases::{
 };
 use cuda_pitfalls_core::scenario::framework::frameworks;
 
-/// A state in a word, in one character for a table that has a column for each version, and as what a line does.
+/// Returns the texts of a state: a word, one character for a table with a column for each version, and the behavior of
+/// a line.
 fn words(state: LineState) -> (&'static str, &'static str, &'static str) {
     match state {
         LineState::Yes => ("yes", "Y", "calls cuInit"),
@@ -63,8 +64,8 @@ pub fn witness_words(witness: DriverWitness) -> &'static str {
     }
 }
 
-/// The matrix for a terminal of this width: a table for each package, a row for each line, a character for each
-/// version, and then what changed.
+/// Returns the matrix for a terminal of this width: a table for each package, a row for each line, a character for each
+/// version, and then the changes.
 pub fn text(matrix: &Matrix, width: usize) -> String {
     let mut blocks = Vec::new();
     for (package, columns) in matrix.packages() {
@@ -151,7 +152,7 @@ fn changed(matrix: &Matrix, group: &[MatrixChange]) -> String {
     format!("{told}{between}")
 }
 
-/// Under which condition a line calls `cuInit`, if there is one.
+/// Returns the condition for a line to call `cuInit`; empty if it is unconditional.
 fn only(state: LineState) -> &'static str {
     match state {
         LineState::WithoutNvml => " where there is no NVML",
@@ -175,7 +176,7 @@ pub fn line(facts: &LineReleases) -> String {
     format!("{} {}", facts.line, spans.join(", "))
 }
 
-/// The matrix in a form; `None` if it has no such form. As text it is as wide as a page.
+/// Returns the matrix in a format; `None` if it does not have it. Text is as wide as a page.
 pub fn as_format(matrix: &Matrix, format: Format) -> Option<String> {
     match format {
         Format::Text => Some(text(matrix, PAGE_WIDTH)),
@@ -247,7 +248,7 @@ fn environment_section(matrix: &Matrix) -> Section {
     )
 }
 
-/// The matrix as a page of Markdown: a table for each package, changes first.
+/// Returns the matrix as a Markdown page: a table for each package, changes first.
 pub fn matrix_page(matrix: &Matrix) -> String {
     markdown::write(&page(matrix))
 }

@@ -18,7 +18,7 @@ use summary::Folders;
 /// More selectors than this are folded.
 const MOST_SELECTORS: usize = 8;
 
-/// The whole page.
+/// Returns the complete page.
 pub(super) fn report_page(report: &ReportView<'_>) -> String {
     let mut blocks = head_blocks(report);
     let folders = Folders::new(report);
@@ -37,7 +37,7 @@ pub(super) fn report_page(report: &ReportView<'_>) -> String {
     page::page_head(page::POLICY, &title, "") + &writer::html::write(&blocks) + page::END
 }
 
-/// The same with the details of what needs attention alone.
+/// Returns the page as Markdown, with details only of the results that need attention.
 pub(super) fn report_markdown(report: &ReportView<'_>) -> String {
     let mut blocks = head_blocks(report);
     let folders = Folders::new(report);

@@ -152,7 +152,7 @@ fn run_remarks(report: &ReportView<'_>) -> Vec<MachineFinding> {
     list
 }
 
-/// The tests that stand for the run itself: a file without them would look like a smaller success.
+/// Returns the tests that represent the run itself: a file without them would look like a smaller success.
 fn run_tests(report: &ReportView<'_>) -> Vec<MachineFinding> {
     let test = |name: &str| MachineFinding::new_test(report.provenance, "run", name);
     let mut tests = Vec::new();
@@ -260,7 +260,7 @@ fn standing_level(standing: Standing) -> Level {
     }
 }
 
-/// After what is about the run, the worst first.
+/// Returns the rank of a question: after the findings about the run, the worst first.
 fn question_rank(standing: Standing) -> u8 {
     match standing {
         Standing::Unexpected => 1,
@@ -310,7 +310,7 @@ fn question_properties(scenario: &ScenarioView<'_>) -> Vec<(String, String)> {
     properties
 }
 
-/// The lines of a text, with an empty one after a newline at its end.
+/// Returns the lines of a text, with an empty one after a newline at its end.
 fn split_lines(text: &str) -> Vec<String> {
     if text.is_empty() {
         return Vec::new();

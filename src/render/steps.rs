@@ -17,7 +17,7 @@ pub(super) fn result_words(step: &StepObservation) -> Vec<String> {
     lines
 }
 
-/// The environment that the worker was started with, as far as the case has a say in it.
+/// Returns the environment that the worker was started with, as far as the case sets it.
 pub(super) fn start(plan: &CasePlan) -> String {
     let mut words = Vec::new();
     if let Some(gpus) = &plan.mask {
@@ -29,7 +29,7 @@ pub(super) fn start(plan: &CasePlan) -> String {
     words.join(" ")
 }
 
-/// A list of GPUs; a question mark where the driver would not say.
+/// Returns a list of GPUs; a question mark if the driver did not report them.
 pub(super) fn gpus(names: Option<&[String]>) -> String {
     match names {
         None => "?".to_owned(),

@@ -45,14 +45,14 @@ pub struct NamedSurvey {
     pub survey: SurveyDocument,
 }
 
-/// The survey as the terminal shows it, with where it is and how it ended.
+/// Returns the survey for the terminal, with its location and its end.
 pub fn text(survey: &SurveyDocument, path: &str) -> String {
     terminal::write(&blocks(survey.kind, &[without_name(survey)]), WIDTH)
         + "\n"
         + &survey_ending(survey, path)
 }
 
-/// The counts of a survey, where it is and how it ended.
+/// Returns the counts of a survey, its location and its end.
 pub fn survey_ending(survey: &SurveyDocument, path: &str) -> String {
     let mut out = vec![totals_line(survey)];
     // The names would fill screens.
@@ -81,7 +81,7 @@ pub fn survey_ending(survey: &SurveyDocument, path: &str) -> String {
     out.join("\n") + "\n"
 }
 
-/// The survey in a form; none if surveys do not have it.
+/// Returns the survey in a format; `None` if surveys do not have it.
 pub fn as_format(survey: &SurveyDocument, format: Format, path: &str) -> Option<String> {
     match format {
         Format::Text => Some(text(survey, path)),
@@ -145,7 +145,7 @@ impl SurveyPage<'_> {
         }
     }
 
-    /// The sections of a form: the tables that it describes, or what one function makes.
+    /// Returns the sections of a format: the tables that it describes, or those that one function makes.
     fn form_sections(&self, form: &SectionForm) -> Vec<Section> {
         match form.made.as_str() {
             "changes" => calls::changed(self),
@@ -184,7 +184,7 @@ impl SurveyPage<'_> {
     }
 }
 
-/// A page of all that is known from these documents of one survey.
+/// Returns a page of all results in these documents of one survey.
 pub fn page(kind: SurveyKind, sources: &[NamedSurvey]) -> String {
     markdown::write(&page_blocks(kind, sources))
 }
@@ -258,7 +258,7 @@ fn survey_sections(kind: SurveyKind, sources: &[NamedSurvey]) -> Vec<Section> {
     sections
 }
 
-/// The rows of all documents, each with facts that `add` makes of it and the rows of its document.
+/// Returns the rows of all documents, each with the facts that `add` makes of it and of the rows of its document.
 fn rows_with<R: KindRow>(
     sources: &[NamedSurvey],
     add: impl Fn(&R, &[R], &mut FactRow),
@@ -275,7 +275,7 @@ fn rows_with<R: KindRow>(
     all
 }
 
-/// `?` where it is not known.
+/// Returns `yes` or `no`, or `?` if unknown.
 fn yes_no_unknown(fact: Option<bool>) -> &'static str {
     match fact {
         Some(true) => "yes",
@@ -284,7 +284,7 @@ fn yes_no_unknown(fact: Option<bool>) -> &'static str {
     }
 }
 
-/// The GPUs in a list; `none` where it is empty, and `?` where it is not known.
+/// Returns the GPUs in a list; `none` if it is empty, and `?` if it is unknown.
 fn gpus(on: Option<&[u32]>, none: &str) -> String {
     on.map_or_else(|| "?".to_string(), |on| words::gpus(on, none))
 }

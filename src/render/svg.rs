@@ -319,8 +319,8 @@ impl Axis {
     }
 }
 
-/// The names of the marks above the drawing. One that would run into the one before is left out, on a narrow page
-/// by its class.
+/// Writes the names of the marks above the drawing. One that would overlap the previous one is left out, on a narrow
+/// page by its class.
 fn write_marks(out: &mut String, chart: &Chart, x: impl Fn(u64) -> f64) {
     out.push_str("<div class=\"marks\">");
     let (mut free, mut free_if_narrow) = (0.0, 0.0);
@@ -346,8 +346,8 @@ fn write_marks(out: &mut String, chart: &Chart, x: impl Fn(u64) -> f64) {
     out.push_str("</div>\n");
 }
 
-/// A line of steps. Points that fall on the same column are drawn as one stroke from the lowest to
-/// the highest, so that the path stays short however often memory changed.
+/// Returns the path of a line of steps. Points on the same column are drawn as one stroke from the lowest to the
+/// highest, so that the path stays short however often memory changed.
 pub(super) fn steps(
     points: &[(u64, i64)],
     (from, to): (u64, u64),
@@ -380,7 +380,7 @@ pub(super) fn steps(
     out
 }
 
-/// A part of a whole, and the start where there is no whole.
+/// Returns the ratio of a part to the whole; 0 if the whole is 0.
 pub(super) fn part_ratio(part: f64, whole: f64) -> f64 {
     if whole > 0.0 {
         (part / whole).clamp(0.0, 1.0)

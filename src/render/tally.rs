@@ -41,7 +41,7 @@ impl Standing {
         self >= Standing::HarnessError
     }
 
-    /// A page shows the cases of this answer without being asked to.
+    /// Returns `true` if a page shows the cases of this answer by default.
     pub(super) fn needs_attention(self) -> bool {
         self >= Standing::Inconclusive
     }
@@ -103,7 +103,7 @@ pub(super) fn listed(counts: &[(Standing, usize)]) -> String {
         .join(", ")
 }
 
-/// The counts of a report, mildest first.
+/// Returns the counts of a report, mildest first.
 pub fn sentence(report: &ReportView<'_>) -> String {
     let counts = counts(report.scenarios.iter().map(|scenario| scenario.verdict));
     if counts.is_empty() {

@@ -9,7 +9,7 @@ fn render(report: &Report, format: Format) -> String {
     super::render(&Prepared::Fresh(report), format, lines::WIDTH).expect("a form of reports")
 }
 
-/// The forms that people read, or programs that are not ours: not the document itself.
+/// Returns the formats for people, and for programs that are not ours: all except the document itself.
 fn forms() -> impl Iterator<Item = &'static Format> {
     let has = |format| {
         super::render(&Prepared::Fresh(&fixture::report()), format, lines::WIDTH).is_some()

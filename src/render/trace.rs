@@ -54,7 +54,7 @@ pub struct TraceView<'a> {
 }
 
 impl<'a> TraceView<'a> {
-    /// The view of a trace, its findings and what a policy says of it.
+    /// Returns the view of a trace, its findings and the outcome of the policy.
     pub fn new(
         trace: &'a Trace,
         findings: &'a [Finding],
@@ -113,7 +113,7 @@ impl<'a> TraceView<'a> {
         Some(entry::line_words(&line))
     }
 
-    /// The user's line of an event, as JSON has it.
+    /// Returns the user's line of an event, for JSON.
     fn position(&self, event: Option<usize>) -> Option<summary::Position> {
         let event = self.trace.events.get(event?)?;
         summary::user_position(self.trace, &event.stack)
@@ -158,12 +158,12 @@ impl<'a> TraceView<'a> {
         Some(write(&results::trace_findings(self, name, root, most)))
     }
 
-    /// The page, without scripts and without links to anything outside.
+    /// Returns the page, without scripts and without links to anything outside.
     pub fn to_html(&self) -> String {
         view::render_html(self)
     }
 
-    /// The summary, as `trace --json` prints it; its schema is [`schema`].
+    /// Returns the summary, as `trace --json` prints it; its schema is [`schema`].
     #[expect(clippy::expect_used, reason = "its maps have keys that are text")]
     pub fn json(&self) -> serde_json::Value {
         serde_json::to_value(summary::trace_summary(self)).expect("a summary is JSON")

@@ -14,7 +14,7 @@ pub fn is_versioned(when: &When) -> bool {
     when.driver.is_some() || when.libcudart.is_some()
 }
 
-/// A line for each expectation: where it holds, and whether the pitfall shows. `value` writes parameters.
+/// Returns a line for each expectation: its condition, and whether the pitfall shows. `value` writes parameters.
 pub fn lines(expect: &[Expectation], value: fn(&Scalar) -> String) -> Vec<String> {
     let lines = expect.iter().enumerate().map(|(index, expectation)| {
         let shows = match expectation.verdict {
@@ -57,8 +57,8 @@ pub fn condition_words(when: &When, value: fn(&Scalar) -> String) -> Option<Stri
     (!all.is_empty()).then(|| all.join(", "))
 }
 
-/// A package as a person says it: `with torch 2.11`. That newer ones do the same is what a run checks, and
-/// nothing that is known: a version is named where it was measured.
+/// Returns a package as text: `with torch 2.11`. The text names the measured version; that newer ones behave the same
+/// is not known until a run checks it.
 fn package(text: &str) -> String {
     match text.split_once(">=") {
         Some((name, version)) if !text.contains([',', '|']) => {
@@ -68,7 +68,7 @@ fn package(text: &str) -> String {
     }
 }
 
-/// A range as a person says it: `since libcudart 12.0`.
+/// Returns a range of versions as text: `since libcudart 12.0`.
 fn version(what: &str, range: &Range) -> String {
     let text = range.0.trim();
     let words = [

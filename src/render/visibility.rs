@@ -40,7 +40,7 @@ const PREDICTED: &str =
 const MIG_READ: &str = "MIG is on: what a mask makes of instances was read in NVIDIA's documentation (MIG user guide \
     and CUDA programming guide, 2026-11-28), and not measured. A process sees one instance alone.";
 
-/// The variables, and the GPUs that they are about.
+/// Returns the variables, and the GPUs that they apply to.
 fn setting_words(answer: &Visibility) -> String {
     let mask = match &answer.mask {
         Some(value) => format!("='{value}'"),
@@ -59,7 +59,7 @@ fn setting_words(answer: &Visibility) -> String {
     format!("CUDA_VISIBLE_DEVICES{mask}{order}: {gpus} of {place}")
 }
 
-/// A visible GPU: its number on the machine, its UUID and its name, as far as they are known.
+/// Returns a visible GPU: its physical index, its UUID and its name, as far as they are known.
 fn visible_gpu(answer: &Visibility, uuid: &String) -> String {
     let mut gpus = answer.gpus.iter().enumerate();
     let found = gpus.find(|(_, gpu)| gpu.uuid == *uuid || gpu.instances.contains(uuid));

@@ -9,7 +9,7 @@ use cuda_pitfalls_core::verdict::{Provenance, Reason};
 use cuda_pitfalls_core::text::counts::listed;
 use cuda_pitfalls_core::text::units;
 
-/// The word in documents.
+/// Returns the word in documents.
 pub(super) fn provenance(provenance: Provenance) -> &'static str {
     match provenance {
         Provenance::Measured => "measured",
@@ -22,7 +22,7 @@ pub(super) fn misspelling_sentence(name: &str, meant: &str) -> String {
     format!("{name} is not a variable that CUDA or a framework is known to read; {meant} is.")
 }
 
-/// Everything that was read of the machine, a name and a value each.
+/// Returns all data of the machine, a name and a value each.
 pub(super) fn machine<'r>(report: &ReportView<'r>) -> Vec<(&'r str, String)> {
     let (machine, run) = (report.machine, report.run);
     let mut rows: Vec<(&str, String)> = Vec::new();
@@ -69,7 +69,7 @@ pub(super) fn machine<'r>(report: &ReportView<'r>) -> Vec<(&'r str, String)> {
     rows
 }
 
-/// The driver and what it runs on, in a line.
+/// Returns the driver and its platform, on one line.
 pub fn driver(machine: &Machine) -> String {
     let mut words = match &machine.driver_version {
         Some(version) => version.clone(),
@@ -88,7 +88,7 @@ pub fn driver(machine: &Machine) -> String {
     words
 }
 
-/// The interpreter that ran Python lines, with the packages that were needed: `3.12.3 /usr/bin/python3, torch 2.9.0`.
+/// Returns the interpreter of Python lines, with the required packages: `3.12.3 /usr/bin/python3, torch 2.9.0`.
 pub fn python(interpreter: &Interpreter) -> String {
     let mut words = format!("{} {}", interpreter.version, interpreter.executable);
     if interpreter.implementation != "cpython" {
@@ -205,12 +205,12 @@ fn calibration(found: &Calibration) -> String {
     words
 }
 
-/// A duration that is not known well: `about 40 s`, `about 1 min`, `about 12 min`.
+/// Returns a rough duration: `about 40 s`, `about 1 min`, `about 12 min`.
 pub(super) fn about(ms: u64) -> String {
     format!("about {}", rough_duration(ms))
 }
 
-/// Such a duration where it is plain that it is an estimate.
+/// Returns a rough duration for a place where it is plain that it is an estimate.
 pub(super) fn rough_duration(ms: u64) -> String {
     match ms {
         0..10_000 => units::format_duration(ms.div_ceil(100) * 100_000_000),

@@ -190,7 +190,7 @@ fn pairs(
     }))
 }
 
-/// The trap of `memory/context-cost`, masked to one GPU.
+/// Returns the trap of `memory/context-cost`, masked to one GPU.
 fn plan(uuid: &str) -> Result<CasePlan, Box<dyn std::error::Error>> {
     let scenario = catalogue::select_scenarios(&["memory/context-cost".to_string()])
         .map_err(|error| error.to_string())?;
@@ -212,7 +212,7 @@ fn plan(uuid: &str) -> Result<CasePlan, Box<dyn std::error::Error>> {
     })
 }
 
-/// A benchmark of failing calls would be worthless.
+/// Fails if a call failed, because a benchmark of failing calls would be worthless.
 fn check(attempt: &Recording) -> Result<(), String> {
     let failed = attempt.events.iter().any(|said| match &said.event {
         cuda_pitfalls::event::Event::End {
@@ -272,7 +272,7 @@ fn run_bare(command: &mut Command) -> Bare {
     }
 }
 
-/// The same phases of an attempt.
+/// Returns the same phases of an attempt.
 fn attempt_phases(attempt: &Recording) -> [u64; 6] {
     use cuda_pitfalls::event::Event;
     let first = attempt.events.iter().find_map(|said| match said.event {
@@ -305,7 +305,7 @@ fn attempt_phases(attempt: &Recording) -> [u64; 6] {
     ]
 }
 
-/// Time between the end of a step and the beginning of the next: rendezvous and readings.
+/// Returns the time between the end of a step and the beginning of the next: rendezvous and readings.
 fn between_steps(attempt: &Recording) -> u64 {
     use cuda_pitfalls::event::Event;
     let mut ended = None;

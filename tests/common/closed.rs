@@ -91,7 +91,7 @@ extern "C" fn close() {
     }
 }
 
-/// The programs of a name, in the order of PATH.
+/// Returns the programs of a name, in the order of PATH.
 fn on_path(name: &str) -> impl Iterator<Item = PathBuf> {
     let path = env::var_os("PATH").unwrap_or_default();
     let folders: Vec<PathBuf> = env::split_paths(&path)
@@ -103,7 +103,7 @@ fn on_path(name: &str) -> impl Iterator<Item = PathBuf> {
         .filter(|program| program.is_file())
 }
 
-/// The first interpreter that starts.
+/// Returns the first interpreter that starts.
 fn interpreter() -> Option<PathBuf> {
     let asked = |program: PathBuf| {
         let mut command = Command::new(program);

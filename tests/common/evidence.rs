@@ -47,7 +47,7 @@ pub(crate) enum EvidenceError {
     },
 }
 
-/// The list, in the order of names.
+/// Returns the list, in the order of names.
 pub(crate) fn listed() -> Vec<Listed> {
     parse(SOURCE)
 }
@@ -63,7 +63,7 @@ pub(crate) fn parse(text: &str) -> Vec<Listed> {
         .collect()
 }
 
-/// A list as its file has it.
+/// Returns a list as its file has it.
 pub(crate) fn text(list: &[Listed]) -> String {
     list.iter()
         .map(|one| format!("{}  {}\n", one.sha256, one.name))
@@ -83,10 +83,10 @@ pub(crate) fn read_file(path: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The SHA-256 of a file, in hexadecimal digits; of a packed document, that of its unpacked bytes.
+/// Returns the SHA-256 of a file, in hexadecimal digits; of a packed document, that of its unpacked bytes.
 ///
 /// # Errors
-/// It cannot be read.
+/// Returns an error if the file cannot be read.
 pub(crate) fn file_sha256(path: &Path) -> io::Result<String> {
     Ok(hmac_sha256::Hash::hash(&read_file(path)?)
         .iter()
@@ -109,17 +109,17 @@ impl Listed {
         }
     }
 
-    /// The folder below `reports/` of a file of this name.
+    /// Returns the directory below `reports/` of a file of this name.
     pub(crate) fn folder_of(&self, file: &str) -> Option<&str> {
         self.name.strip_suffix(file)?.strip_suffix('/')
     }
 }
 
-/// The documents in files of this name, such as `report.json`, each with the name of its folder below `reports`, in
-/// the order of these names.
+/// Returns the documents in files of this name, such as `report.json`, each with the name of its directory below
+/// `reports`, in the order of these names.
 ///
 /// # Errors
-/// One of them cannot be read, or is not the one that was listed.
+/// Returns an error if one of them cannot be read, or is not the one that was listed.
 pub(crate) fn documents(
     reports: &Path,
     file: &str,

@@ -89,7 +89,7 @@ impl Generator {
         }
     }
 
-    /// A whole report of the machine of this number, without differences.
+    /// Returns a full report of the machine of this number, without differences.
     fn report(&mut self, machine: usize, second: usize) -> Value {
         // The model and the driver belong to the machine, whichever of its reports this is.
         let of_machine = machine.wrapping_mul(2_654_435_761) >> 8;
@@ -316,7 +316,7 @@ impl Iterator for Generator {
     }
 }
 
-/// The name of a machine. Some try to be more than a name.
+/// Returns the name of a machine. Some contain more than a name.
 pub(crate) fn name(machine: usize) -> String {
     match machine % 1000 {
         999 => format!("=1+1</script>\u{1b}[31m-{machine}"),
@@ -324,7 +324,7 @@ pub(crate) fn name(machine: usize) -> String {
     }
 }
 
-/// Every figure in bytes of a compact report.
+/// Returns every figure in bytes of a compact report.
 fn figures(report: &mut Value) -> impl Iterator<Item = &mut Value> {
     let scenarios = report["scenarios"].as_array_mut().into_iter().flatten();
     let cases = scenarios

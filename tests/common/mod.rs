@@ -32,7 +32,7 @@ pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_cuda-pitfalls");
 /// Longer than anything takes, however busy the machine is. Only what hangs is waited for so long.
 pub(crate) const LONGEST: Duration = Duration::from_secs(600);
 
-/// The package's folder.
+/// Returns the package's directory.
 pub(crate) fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
@@ -42,7 +42,7 @@ pub(crate) fn bless() -> bool {
     std::env::var_os("CUDA_PITFALLS_BLESS").is_some()
 }
 
-/// The GPUs of this host, counted without any CUDA in this process.
+/// Returns the number of GPUs of this host, counted without any CUDA in this process.
 pub(crate) fn gpus() -> usize {
     let is_gpu = |name: &str| {
         name.strip_prefix("nvidia")
@@ -58,7 +58,7 @@ pub(crate) fn gpus() -> usize {
         .count()
 }
 
-/// A command with its environment, as the arguments of another one, such as `timeout 60`.
+/// Returns a command with its environment, as the arguments of another one, such as `timeout 60`.
 pub(crate) fn behind(before: &[&str], command: &Command) -> Command {
     let mut words = before
         .iter()
@@ -86,7 +86,7 @@ pub(crate) struct Ran {
 }
 
 impl Ran {
-    /// Stdout as exactly one JSON document.
+    /// Returns stdout, which must be exactly one JSON document.
     pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.stdout).unwrap_or_else(|error| {
             panic!(
@@ -96,19 +96,19 @@ impl Ran {
         })
     }
 
-    /// This, if the program ended with this exit code and named it.
+    /// Returns `self`; fails unless the program ended with this exit code and named it.
     pub(crate) fn ended(self, code: i32, name: &str) -> Ran {
         assert_eq!(self.code, Some(code), "{self:#?}");
         self.says(&format!("exit {code} ({name})"))
     }
 
-    /// This, if the program ended well.
+    /// Returns `self`; fails unless the program ended well.
     pub(crate) fn good(self) -> Ran {
         assert_eq!(self.code, Some(0), "{self:#?}");
         self
     }
 
-    /// This, if these words are on stderr.
+    /// Returns `self`; fails unless these words are on stderr.
     pub(crate) fn says(self, words: &str) -> Ran {
         assert!(
             self.stderr.contains(words),
@@ -117,7 +117,7 @@ impl Ran {
         self
     }
 
-    /// This, if these words are on stdout.
+    /// Returns `self`; fails unless these words are on stdout.
     pub(crate) fn prints(self, words: &str) -> Ran {
         assert!(
             self.stdout.contains(words),
@@ -145,12 +145,12 @@ impl Scratch {
         self.0.path()
     }
 
-    /// The path of a file of this name, as an argument.
+    /// Returns the path of a file of this name, as an argument.
     pub(crate) fn at(&self, name: &str) -> String {
         self.path().join(name).to_string_lossy().into_owned()
     }
 
-    /// The path of a file that is made here, as an argument.
+    /// Writes a file here, and returns its path, as an argument.
     pub(crate) fn file(&self, name: &str, text: impl AsRef<[u8]>) -> String {
         let path = self.at(name);
         fs::write(&path, text).expect("a file of our own");
@@ -162,7 +162,7 @@ impl Scratch {
         self.path().join("reports")
     }
 
-    /// The program with these arguments, not yet started.
+    /// Returns the program with these arguments, not yet started.
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(PROGRAM);
         command
@@ -206,7 +206,7 @@ impl Scratch {
         self.ran(self.command(arguments))
     }
 
-    /// A simulated run whose report goes to this folder and to stdout, not yet started.
+    /// Returns a simulated run whose report goes to this directory and to stdout, not yet started.
     pub(crate) fn simulating(&self, machine: &str, selectors: &[&str], more: &[&str]) -> Command {
         self.command(
             &[
@@ -237,22 +237,22 @@ impl Scratch {
         (ran, report)
     }
 
-    /// The same run, whichever form its report has.
+    /// Returns the same run, whichever format its report has.
     pub(crate) fn simulated(&self, machine: &str, selectors: &[&str], more: &[&str]) -> Ran {
         self.ran(self.simulating(machine, selectors, more))
     }
 
-    /// The folder of the only run or survey, once there is one.
+    /// Returns the directory of the only run or survey, once it exists.
     pub(crate) fn folder(&self) -> Option<PathBuf> {
         Some(fs::read_dir(self.reports()).ok()?.flatten().next()?.path())
     }
 
-    /// The report on disk, once there is one.
+    /// Returns the report on disk, once it exists.
     pub(crate) fn stored(&self) -> Option<Report> {
         cuda_pitfalls::report::read(&self.folder()?).ok()
     }
 
-    /// The processes that were started here and still run, with their command lines.
+    /// Returns the processes that were started here and still run, with their command lines.
     pub(crate) fn processes(&self) -> Vec<(i32, String)> {
         let mark = self.path().to_string_lossy().into_owned();
         let read = |pid: i32, name: &str| {
@@ -348,7 +348,7 @@ impl Running {
     }
 }
 
-/// The names of what is in a folder, in order.
+/// Returns the names in a directory, in order.
 pub(crate) fn names_in(folder: impl AsRef<Path>) -> Vec<String> {
     let entries = fs::read_dir(folder).expect("a folder").flatten();
     let mut names: Vec<String> = entries
@@ -358,12 +358,12 @@ pub(crate) fn names_in(folder: impl AsRef<Path>) -> Vec<String> {
     names
 }
 
-/// The text of a file of the package.
+/// Reads a file of the package.
 pub(crate) fn read_text(name: &str) -> String {
     fs::read_to_string(root().join(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
-/// The text of a document, which may be packed.
+/// Reads a document, which may be packed.
 pub(crate) fn read_document(path: impl AsRef<Path>) -> String {
     let path = path.as_ref();
     let text = evidence::read_file(path).map(String::from_utf8);
@@ -371,7 +371,7 @@ pub(crate) fn read_document(path: impl AsRef<Path>) -> String {
     text.unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// A JSON document in a file, which may be packed.
+/// Reads a JSON document in a file, which may be packed.
 pub(crate) fn read_json<T: DeserializeOwned>(path: impl AsRef<Path>) -> T {
     let path = path.as_ref();
     let text =
@@ -455,9 +455,9 @@ pub(crate) fn is_in_call(pid: i32, number: i64) -> bool {
         .any(|call| call.split_whitespace().next() == Some(number.to_string().as_str()))
 }
 
-/// All questions, asked once on a simulated machine with two GPUs, as reports of a part each that are made side by side.
-/// The test programs that one process starts share them: they lie below the target folder, in a file that is named after
-/// that process and after the program.
+/// Returns the results of all questions, run once on a simulated machine with two GPUs, as reports of a part each that
+/// are made side by side. The test programs that one process starts share them: they lie below the target directory, in
+/// a file that is named after that process and after the program.
 pub(crate) fn all_simulated() -> &'static [Report] {
     static ALL: OnceLock<Vec<Report>> = OnceLock::new();
     ALL.get_or_init(|| {
@@ -493,7 +493,7 @@ pub(crate) fn all_simulated() -> &'static [Report] {
     })
 }
 
-/// Four parts keep two cores busy, because a run waits for its processes half of the time.
+/// Runs all questions in four parts, which keep two cores busy, because a run waits for its processes half of the time.
 fn ask_all() -> Vec<Report> {
     let allowed: Vec<&str> = Hazard::ALL
         .iter()
@@ -510,7 +510,7 @@ fn ask_all() -> Vec<Report> {
     })
 }
 
-/// A scenario's part of a report, by the instance's name.
+/// Returns a scenario's part of a report, by the instance's name.
 pub(crate) fn part<'r>(report: &'r Report, name: &str) -> &'r ScenarioReport {
     let found = report
         .scenarios
@@ -529,12 +529,12 @@ pub(crate) fn against_schema(name: &str, document: &Value) -> Vec<String> {
         .collect()
 }
 
-/// The reports that are committed: folder names and paths.
+/// Returns the reports that are committed: directory names and paths.
 pub(crate) fn committed_reports() -> Vec<(String, PathBuf)> {
     committed_documents(cuda_pitfalls::report::REPORT)
 }
 
-/// The committed reports, read once for all tests of a program.
+/// Returns the committed reports, read once for all tests of a program.
 pub(crate) fn read_reports() -> &'static [(String, Report)] {
     static ALL: OnceLock<Vec<(String, Report)>> = OnceLock::new();
     ALL.get_or_init(|| {
@@ -546,12 +546,12 @@ pub(crate) fn read_reports() -> &'static [(String, Report)] {
     })
 }
 
-/// The committed documents in files of this name: folder names and paths.
+/// Returns the committed documents in files of this name: directory names and paths.
 pub(crate) fn committed_documents(file: &str) -> Vec<(String, PathBuf)> {
     evidence::documents(&root().join("reports"), file).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Every file of the committed evidence.
+/// Returns every file of the committed evidence.
 pub(crate) fn evidence() -> Vec<PathBuf> {
     let find = |one: &evidence::Listed| {
         one.find(&root().join("reports"))

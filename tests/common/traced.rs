@@ -24,12 +24,12 @@ impl Node {
         }
     }
 
-    /// A file of this node's folder.
+    /// Returns a file of this node's directory.
     pub(crate) fn file(&self, name: &str) -> PathBuf {
         self.scratch.path().join(name)
     }
 
-    /// A command that finds the simulated machine, not yet started.
+    /// Returns a command that finds the simulated machine, not yet started.
     pub(crate) fn command(&self, program: impl AsRef<OsStr>) -> Command {
         let mut command = Command::new(program);
         command
@@ -109,7 +109,7 @@ pub(crate) fn in_time<T>(is_late: impl Fn(&T) -> bool, attempt: impl FnMut() -> 
         .unwrap_or_else(|| attempts.next().expect("another attempt"))
 }
 
-/// A program of `tests/traced`, by its path below the package.
+/// Returns a program of `tests/traced`, by its path below the package.
 pub(crate) fn traced(name: impl AsRef<Path>) -> PathBuf {
     Path::new("tests/traced").join(name)
 }
@@ -210,7 +210,7 @@ pub(crate) fn run(node: &Node, program: &Program) -> Ran {
     node.run(command(node, program))
 }
 
-/// A program, not traced and not yet started.
+/// Returns a program, not traced and not yet started.
 pub(crate) fn command(node: &Node, program: &Program) -> Command {
     let mut command = if program.0.ends_with(".py") {
         let mut command = node.command("python3");

@@ -65,7 +65,7 @@ pub(crate) fn tests() -> Vec<Test> {
     tests
 }
 
-/// The documents of a YAML file.
+/// Returns the documents of a YAML file.
 fn documents(text: &str) -> Vec<Value> {
     let parsed = serde_norway::Deserializer::from_str(text)
         .map(Value::deserialize)
@@ -85,7 +85,7 @@ fn rendered(name: &str) -> PathBuf {
     root().join("tests/deploy/kubernetes/rendered").join(name)
 }
 
-/// The only document of a plain manifest.
+/// Returns the only document of a plain manifest.
 fn manifest(name: &str) -> Value {
     let mut documents = documents(&read(&deploy(name)));
     assert_eq!(documents.len(), 1, "{name}");
@@ -288,7 +288,7 @@ fn values_are_checked() {
     }
 }
 
-/// A folder of a test's own with the two programs that the image has.
+/// Returns a separate directory with the two programs of the image.
 fn image() -> Scratch {
     let scratch = Scratch::new();
     let containerfile = read(&root().join("Containerfile"));
@@ -308,7 +308,7 @@ fn image() -> Scratch {
     scratch
 }
 
-/// The command of a manifest's container, with paths of the container replaced by those of this test.
+/// Returns the command of a manifest's container, with paths of the container replaced by those of this test.
 fn container(scratch: &Scratch, name: &str, arguments: &[&str]) -> Command {
     let manifest = manifest(name);
     let container = &manifest["spec"]["template"]["spec"]["containers"][0];

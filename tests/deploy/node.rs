@@ -66,7 +66,7 @@ pub(crate) fn tests() -> Vec<Test> {
     tests
 }
 
-/// A check of this scenario, not yet started; what it keeps goes below the test's folder.
+/// Returns a check of this scenario, not yet started; what it keeps goes below the test's directory.
 fn check(scratch: &Scratch, scenario: &str) -> Command {
     let mut command = Command::new(deploy("node/check"));
     command.args([scenario, "--on", "sim:h200-x1", "--repeat", "1"]);
@@ -95,7 +95,7 @@ fn state(scratch: &Scratch) -> PathBuf {
     scratch.path().join("state")
 }
 
-/// The exit code of a program and what it printed.
+/// Runs a program, and returns its exit code and its output.
 fn run(command: &mut Command) -> (Option<i32>, String) {
     let output = command.output().expect("it starts");
     (

@@ -48,7 +48,7 @@ pub(crate) fn tests() -> Vec<Test> {
         .into()
 }
 
-/// The names of the files below a folder, at any depth, hidden ones too.
+/// Returns the names of the files below a directory, at any depth, hidden ones too.
 fn files(folder: &Path) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {

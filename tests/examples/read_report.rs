@@ -27,7 +27,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// The machine, then a line for each question that was answered: yes or no, its name, its words.
+/// Returns the machine, then a line for each question that was answered: yes or no, its name, its text.
 fn lines(report: &Report) -> String {
     // What a fake driver answers says nothing about a machine.
     let source = match report.provenance {

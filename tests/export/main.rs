@@ -54,12 +54,12 @@ impl Written {
     }
 }
 
-/// Every instance that can be written.
+/// Returns every instance that can be written.
 fn written() -> Vec<Written> {
     named(|_| "reproducer")
 }
 
-/// The same, each by this name of its file.
+/// Returns the same instances, each by this name of its file.
 fn named(stem: impl Fn(&str) -> &str) -> Vec<Written> {
     let scenarios = catalogue::select_scenarios(&[]).expect("the scenarios can be read");
     let mut all = Vec::new();
@@ -89,7 +89,7 @@ fn named(stem: impl Fn(&str) -> &str) -> Vec<Written> {
     all
 }
 
-/// The names of the essential set.
+/// Returns the names of the essential set.
 fn essential() -> BTreeSet<String> {
     let scenarios = catalogue::Selection::new(&[], &[], catalogue::Unselected::Essential)
         .expect("it can be read");
@@ -365,7 +365,7 @@ def ask():
     assert_eq!(ends(text), Ok(0));
 }
 
-/// The files of an archive by the last part of their names.
+/// Returns the files of an archive by the last part of their names.
 fn unpacked(path: &Path) -> BTreeMap<String, String> {
     let file = fs::File::open(path).expect("the archive is there");
     let mut archive = tar::Archive::new(flate2::read::GzDecoder::new(file));

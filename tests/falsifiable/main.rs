@@ -114,7 +114,7 @@ impl Tally {
     }
 }
 
-/// The plan and the cases with the control's calls, and what they showed, in the trap's place.
+/// Returns the plan and the cases with the control's calls and results in the trap's place.
 fn swapped(plan: &Plan, cases: &[CaseReport]) -> Option<(Plan, Vec<CaseReport>)> {
     let control = plan
         .cases

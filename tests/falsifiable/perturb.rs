@@ -32,7 +32,7 @@ impl Change {
     }
 }
 
-/// For each fact of each check that applies, its name and all cases with it changed in every attempt.
+/// Returns, for each fact of each check that applies, its name and all cases with it changed in every attempt.
 pub(crate) fn all(
     plan: &Plan,
     cases: &[CaseReport],
@@ -215,7 +215,7 @@ fn is_at_least(matcher: &Matcher) -> bool {
     eq.is_none() && (ge.is_some() || gt.is_some()) && le.is_none() && lt.is_none()
 }
 
-/// Another value, and one that is too small where larger ones would do.
+/// Returns a different value, and one that is too small if larger ones would match.
 fn other(value: &Value, wants_more: bool) -> Value {
     match value {
         Value::Int(_) if wants_more => Value::Int(-1),

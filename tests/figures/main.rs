@@ -52,7 +52,7 @@ impl Drop for Page {
     }
 }
 
-/// A committed JSON document.
+/// Returns a committed JSON document.
 fn document(path: &str) -> Value {
     read_json(root().join("reports").join(path))
 }

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::{Page, document, mib};
 
-/// A step of a case as every attempt showed it.
+/// Returns a step of a case with the result of every attempt.
 fn step(report: &str, scenario: &str, case: &str, at: &str) -> Value {
     let report = document(&format!("{report}/report.json"));
     let all = report["scenarios"].as_array().expect("scenarios");

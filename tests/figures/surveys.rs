@@ -6,7 +6,7 @@ use cuda_pitfalls::survey::calls::{CallAnswer, CallRow};
 
 use super::{Page, document};
 
-/// The first survey with libcudart 13.0 and two visible GPUs, less what was not exported: each
+/// Returns the first survey with libcudart 13.0 and two visible GPUs, without functions that were not exported: each
 /// function with the plainest arguments.
 fn plain() -> Vec<CallRow> {
     measured("survey-calls-h200-x2")

@@ -19,7 +19,7 @@ pub(crate) struct Forms {
 }
 
 impl Forms {
-    /// Every so-manieth form is made, beginning with this one: a fuzzer wants many documents.
+    /// Selects one in `every` formats, beginning with `first`: a fuzzer wants many documents.
     pub(crate) fn every(every: u64, first: u64) -> Forms {
         Forms {
             every,
@@ -63,7 +63,7 @@ pub(crate) fn acts(c: char) -> bool {
     is_bidi || (c.is_control() && c != '\n' && c != '\t')
 }
 
-/// The first line that acts where this form is shown, or what is wrong with the form as a whole.
+/// Returns the first line that has an effect where this format is shown, or the problem with the entire text.
 pub(crate) fn acting(form: &str, text: &str) -> Option<String> {
     let malformed = match form {
         // It is printed with escapes for what JSON needs none for.

@@ -57,7 +57,8 @@ fn scalar(random: &mut Random) -> Value {
     }
 }
 
-/// The text of the same syntax with a few changes; `None` if it is neither JSON, JSON a line, nor TOML.
+/// Returns the text of the same syntax with a few changes; `None` if it is neither JSON, one JSON document per line,
+/// nor TOML.
 pub(crate) fn changed(text: &str, seed: u32) -> Option<String> {
     let mut random = Random::new(seed.into());
     if let Ok(mut document) = serde_json::from_str(text) {

@@ -338,7 +338,7 @@ fn bisection(bytes: &[u8], forms: &mut Forms) -> Option<()> {
     Some(())
 }
 
-/// A message of the library in a traced program.
+/// Reads a message of the library in a traced program.
 fn message(bytes: &[u8], _: &mut Forms) -> Option<()> {
     tracer::is_message(bytes).then_some(())
 }
@@ -425,7 +425,7 @@ fn machine(bytes: &[u8], forms: &mut Forms) -> Option<()> {
     is_read
 }
 
-/// The list of environments of `survey python --environments`, and a list of expected machines.
+/// Reads the list of environments of `survey python --environments`, and a list of expected machines.
 fn releases(bytes: &[u8], forms: &mut Forms) -> Option<()> {
     let text = std::str::from_utf8(bytes).ok()?;
     let _ = fleet::names(text);
@@ -457,7 +457,7 @@ fn policy(bytes: &[u8], forms: &mut Forms) -> Option<()> {
     }
 }
 
-/// A mask, an order, and a list of GPUs, one behind the other.
+/// Reads a mask, an order, and a list of GPUs, one after the other.
 fn mask(bytes: &[u8], forms: &mut Forms) -> Option<()> {
     let text = String::from_utf8_lossy(bytes);
     let mut lines = text.splitn(3, '\n').map(str::to_owned);
@@ -505,7 +505,7 @@ fn arguments(bytes: &[u8], _: &mut Forms) -> Option<()> {
 /// Separator of the files of a process in the bytes.
 const NEXT: &[u8] = b"\n====\n";
 
-/// The files of a process in `/proc`, and the first library that its map names.
+/// Reads the files of a process in `/proc`, and the first library in its map.
 fn proc(bytes: &[u8], forms: &mut Forms) -> Option<()> {
     thread_local!(static FOLDER: tempfile::TempDir = folder());
     let mut files = Vec::new();
@@ -549,7 +549,7 @@ fn folder() -> tempfile::TempDir {
     folder
 }
 
-/// A shared library, as a traced program or a machine has it.
+/// Reads a shared library, as a traced program or a machine has it.
 fn library(bytes: &[u8], _: &mut Forms) -> Option<()> {
     let exported = file(bytes, |path| forwarding::library_exports(path).ok());
     let mut copy = bytes.to_vec();

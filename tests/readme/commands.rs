@@ -29,7 +29,8 @@ const NOT_RUN: [(&str, &str); 3] = [
 /// Command that starts the program with Cargo, followed by the program's own arguments.
 const BY_CARGO: &str = "cargo run -- ";
 
-/// The commands of a page: the lines of its blocks of shell, and code in prose that starts or pipes into a program.
+/// Returns the commands of a page: the lines of its blocks of shell, and code in prose that starts or pipes into a
+/// program.
 pub(super) fn commands(page: &str) -> Vec<String> {
     let mut commands = Vec::new();
     for (block, line) in lines(page) {
@@ -99,7 +100,7 @@ fn give(line: &str, folder: &Path, path: &str) -> Output {
     command.output().expect("a shell starts")
 }
 
-/// A command as it is given where the program is installed.
+/// Returns a command in the form for an installed program.
 fn started(line: &str) -> String {
     match line.strip_prefix(BY_CARGO) {
         Some(arguments) => format!("cuda-pitfalls {arguments}"),

@@ -31,7 +31,7 @@ fn printed(command: &str, columns: usize) -> String {
     ran.stdout
 }
 
-/// The parts of a text: a line that begins at the margin, with the lines below it.
+/// Returns the parts of a text: a line that begins at the margin, with the lines below it.
 fn parts(text: &str) -> Vec<String> {
     let mut parts: Vec<String> = Vec::new();
     for line in text.lines().filter(|line| !line.is_empty()) {

@@ -7,7 +7,7 @@ use std::path::{Component, Path, PathBuf};
 use super::{README, WHEEL, lines, page};
 use crate::common::root;
 
-/// The targets of links outside blocks of code.
+/// Returns the targets of links outside blocks of code.
 fn targets(page: &str) -> Vec<String> {
     let prose = lines(page).into_iter().filter(|(block, _)| block.is_none());
     let targets = prose.flat_map(|(_, line)| line.split("](").skip(1));
@@ -77,7 +77,7 @@ fn plain(path: &Path) -> PathBuf {
     plain
 }
 
-/// The pages of docs/ and of the folders in it.
+/// Returns the pages of docs/ and of the directories in it.
 fn documents() -> Vec<PathBuf> {
     let (mut pages, mut folders) = (Vec::new(), vec![root().join("docs")]);
     while let Some(folder) = folders.pop() {
@@ -147,7 +147,7 @@ fn the_index_of_docs_has_every_page() {
     assert!(missing.is_empty(), "not in docs/README.md: {missing:?}");
 }
 
-/// The paths of the repository that a page names in code.
+/// Returns the paths of the repository that a page names in code.
 fn paths(page: &str) -> Vec<String> {
     const FOLDERS: [&str; 8] = [
         "src/",

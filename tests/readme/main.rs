@@ -21,7 +21,7 @@ fn page(path: &str) -> String {
     fs::read_to_string(root().join(path)).expect("a page of the repository")
 }
 
-/// The lines of a page, each with the language of the block that it is in. Fences are left out.
+/// Returns the lines of a page, each with the language of its block. Fences are left out.
 fn lines(page: &str) -> Vec<(Option<&str>, &str)> {
     let mut block = None;
     let mut lines = Vec::new();

@@ -2,7 +2,8 @@
 
 use super::{README, WHEEL, commands, lines, page};
 
-/// Number of words in the lines that `counts` accepts by the language of their block, without comments and link targets.
+/// Returns the number of words on the lines that `counts` accepts by the language of their block, without comments and
+/// link targets.
 fn count_words(page: &str, counts: impl Fn(Option<&str>) -> bool) -> usize {
     let mut text = String::new();
     for (block, line) in lines(page) {

@@ -171,7 +171,7 @@ fn sweep((swept, code): Swept, names: &[&str], points: impl Fn(u64) -> Vec<u64>)
     );
 }
 
-/// A few points of each, spread over the run.
+/// Returns a few points of each, spread over the run.
 fn few(count: u64) -> Vec<u64> {
     let mut points = vec![1, count / 3, count * 2 / 3, count];
     points.retain(|point| *point > 0);

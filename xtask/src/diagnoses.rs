@@ -41,7 +41,7 @@ impl TracedRun {
             .any(|finding| finding.rule == rule.name)
     }
 
-    /// The traced program, which gives the folder its name.
+    /// Returns the traced program, which gives the directory its name.
     fn program(&self) -> &str {
         self.name.rsplit('/').next().unwrap_or_default()
     }
@@ -51,10 +51,10 @@ impl TracedRun {
     }
 }
 
-/// The page with today's rules, clues and findings.
+/// Returns the page with today's rules, clues and findings.
 ///
 /// # Errors
-/// The page has no part for them.
+/// Returns an error if the page has no section for them.
 pub fn page(
     text: &str,
     traces: &[TracedRun],
@@ -204,7 +204,7 @@ fn runs(
     runs
 }
 
-/// The committed reports with attempts of a case that count, and a conclusive verdict on its scenario.
+/// Returns the committed reports with attempts of a case that count, and a conclusive verdict on its scenario.
 fn reports<'m>(measured: &'m [Measurement], scenario: &str, case: &str) -> BTreeSet<&'m str> {
     let mut reports = BTreeSet::new();
     for measurement in measured {

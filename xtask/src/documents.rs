@@ -29,7 +29,7 @@ pub type Documents = BTreeMap<String, String>;
 /// The folder of questions.
 const QUESTIONS: &str = "scenarios";
 
-/// The root of the repository.
+/// Returns the root of the repository.
 pub fn root() -> &'static Path {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
 }
@@ -109,12 +109,12 @@ pub fn make_documents() -> Result<MadeDocuments, TaskError> {
     })
 }
 
-/// A text of the repository, by its path.
+/// Reads a text of the repository, by its path.
 fn read_file(path: &str) -> std::io::Result<String> {
     fs::read_to_string(root().join(path))
 }
 
-/// The pages that are written by hand except for parts.
+/// Returns the pages that are written by hand except for generated parts.
 fn pages_with_parts(measured: &[Measurement], locked: &Fared) -> Result<Documents, TaskError> {
     let traced = traced_runs()?;
     let diagnoses = diagnoses::page(&read_file(diagnoses::PAGE)?, &traced, measured)?;
@@ -151,10 +151,10 @@ struct MeasuredReport {
     measured: Vec<Measurement>,
 }
 
-/// The committed reports. They are most of the work, so two threads share them.
+/// Returns the committed reports. They are most of the work, so two threads share them.
 ///
 /// # Errors
-/// A committed report cannot be read.
+/// Returns an error if a committed report cannot be read.
 fn measured_reports(scenarios: &[Scenario]) -> Result<Vec<MeasuredReport>, TaskError> {
     let read = |(name, file): &(String, PathBuf)| {
         let report = report::read(file)?;
@@ -174,10 +174,10 @@ fn measured_reports(scenarios: &[Scenario]) -> Result<Vec<MeasuredReport>, TaskE
     })
 }
 
-/// The findings of today's rules in the committed traces of real programs, by name.
+/// Returns the findings of today's rules in the committed traces of real programs, by name.
 ///
 /// # Errors
-/// A committed trace cannot be read.
+/// Returns an error if a committed trace cannot be read.
 pub fn traced_runs() -> Result<Vec<diagnoses::TracedRun>, TaskError> {
     let mut traced = Vec::new();
     for (name, file) in committed_files(trace::FILE)? {
@@ -194,7 +194,7 @@ pub fn traced_runs() -> Result<Vec<diagnoses::TracedRun>, TaskError> {
     Ok(traced)
 }
 
-/// The pages of scenarios, with their measurements, and the index.
+/// Returns the pages of scenarios, with their measurements, and the index.
 fn scenario_pages(
     scenarios: &[Scenario],
     measured: &[Measurement],
@@ -226,7 +226,7 @@ fn question_facts(
     documents
 }
 
-/// The schemas that `cuda-pitfalls schema` prints.
+/// Returns the schemas that `cuda-pitfalls schema` prints.
 fn schema_documents() -> Documents {
     let mut documents = Documents::new();
     for schema in &SCHEMAS {
@@ -240,7 +240,7 @@ fn schema_documents() -> Documents {
     documents
 }
 
-/// The committed surveys by their kind, each with the name of its folder.
+/// Returns the committed surveys by their kind, each with the name of its directory.
 fn committed_surveys() -> Result<Vec<(SurveyKind, Vec<NamedSurvey>)>, TaskError> {
     let mut surveys = Vec::new();
     for kind in SurveyKind::all().iter().copied() {
@@ -271,15 +271,16 @@ fn release_matrix() -> Result<Matrix, TaskError> {
     Ok(Matrix::new(&documents))
 }
 
-/// The committed reports or surveys with this file name, each with the name of its folder.
+/// Returns the committed reports or surveys with this file name, each with the name of its directory.
 fn committed_files(file: &str) -> Result<Vec<(String, PathBuf)>, TaskError> {
     Ok(listed::documents(&root().join("reports"), file)?)
 }
 
-/// The paths of the files with an ending in a folder and the folders in it, below the root of the repository.
+/// Returns the paths of the files with an ending in a directory and its subdirectories, relative to the root of the
+/// repository.
 ///
 /// # Errors
-/// A folder cannot be read.
+/// Returns an error if a directory cannot be read.
 pub fn files(folder: &str, ending: &str) -> Result<Vec<String>, TaskError> {
     let (mut found, mut folders) = (Vec::new(), vec![root().join(folder)]);
     while let Some(folder) = folders.pop() {
@@ -295,10 +296,10 @@ pub fn files(folder: &str, ending: &str) -> Result<Vec<String>, TaskError> {
     Ok(found)
 }
 
-/// The paths of documents whose committed text differs, and of those of scenarios that no longer exist.
+/// Returns the paths of documents whose committed text differs, and of those of scenarios that no longer exist.
 ///
 /// # Errors
-/// A folder cannot be read.
+/// Returns an error if a directory cannot be read.
 pub fn stale_documents(made: &Documents) -> Result<Vec<String>, TaskError> {
     let mut stale = Vec::new();
     for (path, text) in made {

@@ -17,10 +17,10 @@ pub fn advice_link(advice: &Advice) -> String {
     format!("{PAGE}#{}", advice.id.replace('/', "-"))
 }
 
-/// The page with what `explain` knows of errors.
+/// Returns the page with the known errors of `explain`.
 ///
 /// # Errors
-/// The page has no part for it.
+/// Returns an error if the page has no section for it.
 pub fn page(text: &str) -> Result<String, TaskError> {
     let mut errors = String::new();
     for advice in explain::all_advice() {
@@ -71,7 +71,7 @@ fn write_advice(out: &mut String, advice: &Advice) {
     }
 }
 
-/// The title of an error, and its other names and messages.
+/// Returns the title of an error, and its other names and messages.
 fn advice_names(advice: &Advice) -> (String, Vec<String>) {
     let mut titles = Vec::new();
     let mut others = Vec::new();

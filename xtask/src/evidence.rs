@@ -58,7 +58,7 @@ pub fn list(root: &Path, folders: &[String]) -> Result<Vec<String>, TaskError> {
     Ok(list.into_iter().map(|entry| entry.name).collect())
 }
 
-/// The files of a folder and its subfolders, as entries of the list.
+/// Returns the files of a directory and its subdirectories, as entries of the list.
 fn files(reports: &Path, below: &str) -> Result<Vec<Listed>, TaskError> {
     let folder = reports.join(below);
     let mut found = Vec::new();

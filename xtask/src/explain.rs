@@ -82,7 +82,8 @@ impl Phrasings {
         toml::from_str(source).map_err(|error| format!("texts for explain: {error}").into())
     }
 
-    /// The texts as `explain` looks them up, each with its part. One whose answers are all missing says nothing.
+    /// Returns the texts as `explain` looks them up, each with its part. A text whose answers are all missing is left
+    /// out.
     pub fn labeled_texts(&self) -> Vec<PartText> {
         let mut labeled = Vec::new();
         for phrase in &self.phrase {
@@ -99,7 +100,7 @@ impl Phrasings {
         labeled
     }
 
-    /// The texts of one part.
+    /// Returns the texts of one part.
     fn part(&self, part: usize) -> Phrasings {
         let mut phrasings = self.clone();
         phrasings
@@ -111,7 +112,7 @@ impl Phrasings {
         phrasings
     }
 
-    /// The number of threads that a scenario is the best answer to.
+    /// Returns the number of threads that a scenario is the best answer to.
     pub fn thread_count(&self, scenario: &str) -> usize {
         let mut threads = BTreeSet::new();
         for phrase in &self.phrase {
@@ -126,7 +127,7 @@ impl Phrasings {
 /// Number of parts for the measurement: the texts of each part are looked up in those of the others.
 const PARTS: usize = 5;
 
-/// The part of a thread. A text of no thread is assigned by its words.
+/// Returns the part of a thread. A text without a thread is assigned by its words.
 fn part_of(source: &str, words: &str) -> usize {
     let key = if source.starts_with("http") {
         source
@@ -205,7 +206,7 @@ impl RankCounts {
         })
     }
 
-    /// The cells of a row: a name, how many there are, and parts of them.
+    /// Returns the cells of a row: a name, the total, and the parts of it.
     fn cells(self, name: &str) -> Vec<String> {
         let mut cells = vec![name.to_owned(), self.all.to_string()];
         for part in [self.first, self.three, self.claimed, self.nothing] {
@@ -215,7 +216,7 @@ impl RankCounts {
     }
 }
 
-/// A part of a number of texts, with its percentage.
+/// Returns a part of a number of texts, with its percentage.
 fn share(part: usize, all: usize) -> String {
     format!("{part} ({} %)", (part * 100 + all / 2) / all.max(1))
 }
@@ -244,7 +245,7 @@ fn rank_phrase(phrase: &Phrase, explainer: &Explainer<'_>) -> Ranked {
     }
 }
 
-/// The scenario that measured the first cause of an error or a message: a reader sees it first.
+/// Returns the scenario that measured the first cause of an error or a message: a reader sees it first.
 fn first_cause(id: &str) -> Option<&'static str> {
     advice_about(id)?.causes.first()?.scenario.as_deref()
 }
@@ -387,7 +388,7 @@ pub fn page(text: &str, locked: &Fared) -> Result<String, TaskError> {
     replace_part(text, "figures", &made)
 }
 
-/// The texts whose right answer was not among the first three.
+/// Returns the texts whose right answer was not among the first three.
 fn missed_texts(ranked: &[Ranked]) -> String {
     let (mut unsaid, mut missed) = (0, String::new());
     for Ranked { phrase, rank, .. } in ranked {

@@ -114,7 +114,7 @@ impl KnownSources<'_> {
         Some(machine_in_words(&report.machine))
     }
 
-    /// The program's own names: findings of `trace`, symptoms, commands and exit codes.
+    /// Returns the program's own names: findings of `trace`, symptoms, commands and exit codes.
     fn own_names(&self) -> Vec<KnownEntry> {
         let mut entries = Vec::new();
         for rule in diagnosis::embedded_rules() {
@@ -254,7 +254,7 @@ impl KnownSources<'_> {
         entries
     }
 
-    /// The calls. The plain call of a function has its name; another way to call it has a dash and a word behind it.
+    /// Returns the calls. The plain call of a function has its name; a variant has a suffix of a dash and a word.
     fn calls(&self, measured: &[CallFacts]) -> Vec<KnownEntry> {
         let mut entries = Vec::new();
         for facts in measured {
@@ -294,7 +294,7 @@ fn last_part_alone<'i>(id: &'i str, all: &[&String]) -> Option<&'i str> {
     Some(last)
 }
 
-/// The entries that a question names, each with the part of the question that has the name.
+/// Returns the entries that a question names, each with the part of the question that contains the name.
 fn mentions(scenario: &Scenario, entries: &[KnownEntry]) -> BTreeMap<String, Mention> {
     let (steps, statuses) = trap_texts(scenario);
     let parts = [
@@ -321,7 +321,7 @@ fn mentions(scenario: &Scenario, entries: &[KnownEntry]) -> BTreeMap<String, Men
     found
 }
 
-/// The names of an entry that a question is about if it has one of them.
+/// Returns the names of an entry; a question with one of them is about the entry.
 fn looked_for(entry: &KnownEntry) -> Vec<&str> {
     let own = entry.names[0].as_str();
     match entry.kind {
@@ -334,7 +334,8 @@ fn looked_for(entry: &KnownEntry) -> Vec<&str> {
     }
 }
 
-/// The calls or lines of a scenario's trap and the variables that are set for it, and the statuses that it expects.
+/// Returns the calls or lines of a scenario's trap and the variables that are set for it, and the statuses that it
+/// expects.
 fn trap_texts(scenario: &Scenario) -> (String, String) {
     let (mut steps, mut statuses): (Vec<&str>, Vec<&str>) = (Vec::new(), Vec::new());
     let first = scenario.instances.first();
@@ -381,7 +382,7 @@ fn entry(kind: KnownKind, folder: &str, own: &str) -> KnownEntry {
     }
 }
 
-/// The function of a line. Several lines of one function differ behind a comma or a bracket.
+/// Returns the function of a line. Several lines of one function differ after a comma or a bracket.
 fn function(line: &str) -> &str {
     line.split([',', '(']).next().unwrap_or_default()
 }
@@ -402,7 +403,7 @@ fn advice_grounds(advice: &Advice) -> String {
     format!("{measured} of {} causes measured", advice.causes.len())
 }
 
-/// The statuses of libcudart and libcuda.
+/// Returns the statuses of libcudart and libcuda.
 fn error_entries() -> Vec<KnownEntry> {
     let mut codes: BTreeMap<u32, Vec<String>> = BTreeMap::new();
     for library in [CallLibrary::Runtime, CallLibrary::Driver] {
@@ -474,7 +475,7 @@ fn message_entries() -> Vec<KnownEntry> {
     entries
 }
 
-/// The statuses of other libraries.
+/// Returns the statuses of other libraries.
 fn status_entries() -> Vec<KnownEntry> {
     let libraries = [
         CallLibrary::Nvml,
@@ -533,7 +534,7 @@ fn context_costs(reports: &[(String, Report)]) -> Vec<ContextCost> {
     costs
 }
 
-/// The GPUs, the driver and the libcudarts of a machine: `2× NVIDIA H200, driver 580.159.04, libcudart 13.0`.
+/// Returns the GPUs, the driver and the libcudarts of a machine: `2× NVIDIA H200, driver 580.159.04, libcudart 13.0`.
 fn machine_in_words(machine: &Machine) -> String {
     let mut versions: BTreeSet<Version> = BTreeSet::new();
     for runtime in &machine.libcudart {

@@ -40,7 +40,7 @@ use self::prose::{
 /// The folder of the pages, below the root of the repository.
 pub const FOLDER: &str = "docs/pitfalls";
 
-/// The path of a scenario's page, below the root of the repository.
+/// Returns the path of a scenario's page, below the root of the repository.
 pub fn path(scenario: &Scenario) -> String {
     format!("{FOLDER}/{}.md", scenario.name)
 }
@@ -74,7 +74,8 @@ impl Pitfall {
     }
 }
 
-/// The page of a scenario, with the measurements of this and other scenarios, and what lines do in releases.
+/// Returns the page of a scenario, with the measurements of this and other scenarios, and the results of lines in
+/// releases.
 pub fn page(
     scenario: &Scenario,
     measured: &[Measurement],
@@ -222,7 +223,7 @@ fn write_twin(out: &mut String, scenario: &Scenario, known: &Known) {
     }
 }
 
-/// A link from the page of a scenario to that of something known.
+/// Returns a link from the page of a scenario to that of a known entry.
 fn link_to(known: &KnownEntry, words: &str, from: &Scenario) -> String {
     let up = "../".repeat(from.name.matches('/').count());
     markdown_link(

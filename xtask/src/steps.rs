@@ -14,10 +14,10 @@ use cuda_pitfalls::catalogue;
 /// The page of calls, below the root of the repository.
 pub const PAGE: &str = "scenarios/steps.md";
 
-/// The page with today's calls, constants and kernel files.
+/// Returns the page with today's calls, constants and kernel files.
 ///
 /// # Errors
-/// The page has no part for them.
+/// Returns an error if the page has no section for them.
 pub fn page(text: &str) -> Result<String, TaskError> {
     let mut made = String::new();
     for library in CallLibrary::ALL {
@@ -52,7 +52,7 @@ pub fn page(text: &str) -> Result<String, TaskError> {
     replace_part(text, "steps", &made)
 }
 
-/// The kernel files: their first comment, and their kernels.
+/// Returns the kernel files: their first comment, and their kernels.
 fn kernels_table() -> String {
     let mut table = MarkdownTable::new(["file", "what it is for", "kernels"]);
     for name in catalogue::kernel_names() {
@@ -71,7 +71,7 @@ fn kernels_table() -> String {
     table.to_text()
 }
 
-/// Every group of constants that an argument takes, once.
+/// Returns every group of constants that an argument takes, once.
 fn used_constants() -> impl Iterator<Item = &'static Constants> {
     let params = calls::all().flat_map(|call| &call.params);
     let used = params.filter_map(|param| match param.kind {

@@ -25,12 +25,12 @@ impl MarkdownTable {
         self.lines.push(row);
     }
 
-    /// The number of rows.
+    /// Returns the number of rows.
     pub(crate) fn len(&self) -> usize {
         self.lines.len() - 2
     }
 
-    /// The table after an empty line; empty if it has no rows.
+    /// Returns the table after an empty line; empty if it has no rows.
     pub(crate) fn to_text(&self) -> String {
         let mut out = String::new();
         let (head, rows) = (&self.lines[0], &self.lines[2..]);

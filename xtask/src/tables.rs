@@ -10,7 +10,7 @@ pub const SCENARIOS: &str = "scenarios/README.md";
 /// The module of the plugin of pytest.
 pub const PLUGIN: &str = "python/pytest/src/pytest_cuda_pitfalls/frameworks.py";
 
-/// The frameworks as the plugin of pytest knows them, in Python: it is installed without the program's data.
+/// Returns the frameworks for the pytest plugin, in Python: it is installed without the program's data.
 pub fn plugin_tables() -> String {
     let mut packages = String::new();
     for name in frameworks().iter().flat_map(|one| &one.packages) {
@@ -23,10 +23,10 @@ pub fn plugin_tables() -> String {
     )
 }
 
-/// The page of scenarios with today's names of variables.
+/// Returns the page of scenarios with today's names of variables.
 ///
 /// # Errors
-/// A pair of comments is missing.
+/// Returns an error if a pair of comments is missing.
 pub fn in_scenarios_readme(page: &str) -> Result<String, TaskError> {
     let names = listed(in_scenarios());
     let of_frameworks = format!(

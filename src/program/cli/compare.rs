@@ -48,8 +48,8 @@ pub(super) fn run_compare(arguments: CompareArguments) -> Outcome {
     Ok(named(comparison.exit().worst(shown)))
 }
 
-/// A report as its recordings show it today, so that two versions of the program do not differ by themselves. A compact
-/// report has no recordings.
+/// Returns a report with today's observations of its recordings, so that two versions of the program do not differ by
+/// themselves. A compact report has no recordings.
 fn observed_again(mut report: StoredReport) -> StoredReport {
     if let StoredReport::Whole(whole) = &mut report {
         judge::rejudge(whole);

@@ -19,7 +19,7 @@ complete -c cuda-pitfalls -n "__fish_cuda_pitfalls_using_subcommand explain" -f 
 /// Completion of the words of `explain` in zsh, in place of file names.
 const ZSH: &str = r#":{compadd -- ${(f)"$(cuda-pitfalls list --names)"}}'"#;
 
-/// The script for this shell. What a run starts is left out: the scripts would offer hidden commands too.
+/// Returns the script for this shell. Internal commands are left out: the scripts would offer hidden commands too.
 pub(super) fn script(program: &Command, shell: Shell) -> String {
     let shown = program
         .get_subcommands()

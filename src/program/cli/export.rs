@@ -78,7 +78,7 @@ fn written(
     written.map_err(|refusal| format!("{} cannot be written: {refusal}", instance.name).into())
 }
 
-/// The name of a file without its suffix; `None` if it has characters that a shell or a comment interprets.
+/// Returns the name of a file without its suffix; `None` if it has characters that a shell or a comment interprets.
 fn file_stem(path: &Path) -> Option<String> {
     let stem = path.file_stem()?.to_str()?;
     (stem

@@ -226,7 +226,7 @@ fn has_happened(merged: &Fleet, what: Forbidden) -> bool {
     }
 }
 
-/// The names of the machines that are expected.
+/// Returns the names of the machines that are expected.
 fn names(path: &Path) -> Result<Vec<String>, CliError> {
     let name = terminal(&path.to_string_lossy());
     let read = if path == Path::new(input::STDIN) {
@@ -253,7 +253,7 @@ fn read_names(stream: impl Read) -> std::io::Result<String> {
     Ok(text)
 }
 
-/// The question and the page of a built-in scenario.
+/// Returns the question and the page of a built-in scenario.
 fn words(scenario: &str) -> Option<Words> {
     let question = Known::embedded().scenario(scenario)?.question.clone();
     let page = Known::embedded()

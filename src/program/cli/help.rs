@@ -19,7 +19,7 @@ const GROUPS: [(&str, &[&str]); 4] = [
     ("Develop", &["check", "sim"]),
 ];
 
-/// The definition, with a help for the terminal's width.
+/// Returns the definition, with a help for the terminal's width.
 pub(super) fn command() -> Command {
     let program = Cli::command();
     let width = terminal::width_or(&std::io::stdout(), WIDEST).min(WIDEST);
@@ -38,7 +38,7 @@ pub(super) fn command() -> Command {
         .mut_subcommand("run", |run| run.args(color.map(|color| color.hide(false))))
 }
 
-/// The commands with what they do, group by group.
+/// Returns the commands with their purposes, group by group.
 fn groups(program: &Command, width: usize) -> String {
     let styles = program.get_styles();
     let (header, literal) = (styles.get_header(), styles.get_literal());

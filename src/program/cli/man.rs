@@ -47,7 +47,7 @@ pub(super) fn print_manual(program: Command, arguments: &ManArguments) -> Outcom
     ))
 }
 
-/// The page of the program, or of one of its commands; none if there is no such command.
+/// Returns the page of the program, or of one of its commands; `None` if no such command exists.
 fn page(program: Command, about: Option<&str>) -> Option<io::Result<String>> {
     let program = build_command(program);
     match about {
@@ -78,7 +78,7 @@ fn write_page(path: &Path, page: &str) -> io::Result<()> {
     })
 }
 
-/// Only a built definition knows its commands by their whole names.
+/// Builds the definition, because only a built one knows its commands by their full names.
 fn build_command(program: Command) -> Command {
     let mut program = program.disable_help_subcommand(true);
     program.build();
@@ -102,7 +102,7 @@ fn render(program: &Command, command: &Command) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&page).into_owned())
 }
 
-/// The program's own page, with its exit codes where a reader of manual pages looks for them.
+/// Returns the program's own page, with its exit codes in the usual place of manual pages.
 fn main_page(program: Command) -> io::Result<String> {
     let program = program.after_help(Resettable::Reset);
     let mut all = Exit::WORST_FIRST;

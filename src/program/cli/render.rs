@@ -69,7 +69,7 @@ fn render_matrix(matrix: &Matrix, form: Format) -> Exit {
     }
 }
 
-/// The lines of a stored trace without what tells who made it.
+/// Prints the lines of a stored trace without data that identifies its author.
 fn print_redacted(path: &Path) -> Exit {
     if !trace::is_trace(path) {
         return fail("--redact: not a trace", Exit::Usage, false);
@@ -87,7 +87,7 @@ fn print_redacted(path: &Path) -> Exit {
     }
 }
 
-/// A stored trace, with what today's rules find in it. It was made under no policy that is known.
+/// Renders a stored trace with the findings of today's rules. Its policy is unknown.
 fn render_trace(trace: &trace::Trace, path: &Path, form: Format) -> Exit {
     let (findings, outcome) = (diagnosis::findings(trace), policy::PolicyOutcome::default());
     let view = render::trace::TraceView::new(trace, &findings, &outcome);
@@ -102,8 +102,8 @@ fn render_trace(trace: &trace::Trace, path: &Path, form: Format) -> Exit {
     )
 }
 
-/// The folder of the sources of a traced program: the repository that it was started in, or else that folder. A trace
-/// of another machine has the folder.
+/// Returns the directory of the sources of a traced program: the repository that it was started in, or else its working
+/// directory. For a trace of another machine, the trace contains the directory.
 pub(super) fn source_folder(trace: &trace::Trace) -> String {
     let folder = Path::new(&trace.start.folder);
     let repository = folder

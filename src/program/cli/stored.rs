@@ -53,7 +53,7 @@ impl StoredDocument {
     }
 }
 
-/// The folder of the newest run where a path names a folder of runs; else the path as it is.
+/// Returns the directory of the newest run if a path refers to a directory of runs; else the path unchanged.
 pub(super) fn newest_run(path: &Path) -> PathBuf {
     if written_at(path).is_some() {
         return path.to_path_buf();
@@ -79,11 +79,11 @@ fn written_at(folder: &Path) -> Option<SystemTime> {
         .find_map(|file| file.metadata().ok()?.modified().ok())
 }
 
-/// The document that a path names: the file itself, or the one in a folder. The folder of a survey holds the
-/// report of its controls too, and these are not what is meant. A folder without a survey is left as it is.
+/// Returns the document that a path refers to: the file itself, or the one in a directory. The directory of a survey
+/// also contains the report of its controls, which is not meant. A directory without a survey is returned unchanged.
 ///
 /// # Errors
-/// The folder holds several surveys.
+/// Returns an error if the directory holds several surveys.
 fn named_by(path: &Path) -> Result<PathBuf, CliError> {
     let surveys: Vec<String> = SurveyKind::all()
         .iter()

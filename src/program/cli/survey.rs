@@ -13,7 +13,7 @@ use cuda_pitfalls_answers::releases::EnvironmentRequest;
 use cuda_pitfalls_answers::survey::SurveyKind;
 use cuda_pitfalls_render::survey as render;
 
-/// The environments that the command line names.
+/// Returns the environments of the command line.
 fn requested_environments(python: &PythonOptions) -> Result<Vec<EnvironmentRequest>, CliError> {
     let mut all = python.with.clone();
     for request in &mut all {
@@ -30,8 +30,8 @@ fn requested_environments(python: &PythonOptions) -> Result<Vec<EnvironmentReque
     Ok(all)
 }
 
-/// The environments of a list whose names match or, with `--latest`, one of each package, with the version that is the
-/// newest when it is made.
+/// Returns the environments of a list whose names match or, with `--latest`, one of each package, with the version that
+/// is the newest when it is made.
 fn choose_from_list(python: &PythonOptions) -> Result<Vec<EnvironmentRequest>, CliError> {
     let glob = python.releases.as_deref().unwrap_or("*");
     let pattern =

@@ -117,7 +117,7 @@ impl TraceArguments {
         self.json.as_deref() == Some(Path::new(STDERR))
     }
 
-    /// The file of the summary, if it is one.
+    /// Returns the file of the summary; `None` for stdout.
     fn json_file(&self) -> Option<&PathBuf> {
         if self.is_json_on_stderr() {
             None

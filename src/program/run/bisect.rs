@@ -108,7 +108,7 @@ pub(crate) struct BisectOptions {
 }
 
 impl BisectOptions {
-    /// The options of a run in the same place.
+    /// Returns the options of a run on the same machine.
     pub(super) fn run(&self) -> RunOptions {
         let (on, python, json, locks) = (
             self.on.clone(),
@@ -191,7 +191,7 @@ pub(super) fn search_releases(
     Ok(exit.worst(printed))
 }
 
-/// The releases between the ends of each package.
+/// Returns the releases between the ends of each package.
 fn list_axes(
     options: &BisectOptions,
     installer: &Installer<'_>,
@@ -213,7 +213,7 @@ fn list_axes(
     Ok(axes)
 }
 
-/// A search that has not begun.
+/// Returns a bisection that has not begun.
 fn blank_bisection(options: &BisectOptions, axes: Vec<ReleaseAxis>) -> Bisection {
     let command = options.command.iter();
     let python = options.python.as_ref();
@@ -302,7 +302,7 @@ fn nearest_releases(
     Ok(found.join(", "))
 }
 
-/// The last line that a command wrote to its stderr.
+/// Returns the last line that a command wrote to its stderr.
 fn last_line(path: &Path) -> Option<String> {
     let mut file = std::fs::File::open(path).ok()?;
     let bytes = file.metadata().ok()?.len();
@@ -518,7 +518,7 @@ impl Trials<'_> {
     }
 }
 
-/// The variables of a command: the caller's, with those of an environment, and without a mask.
+/// Returns the variables of a command: the caller's, with those of an environment, and without a mask.
 fn command_environment(made: &Made) -> BTreeMap<OsString, OsString> {
     let mut environment: BTreeMap<OsString, OsString> = std::env::vars_os().collect();
     for (name, value) in uv::variables(made) {

@@ -261,7 +261,7 @@ fn gpu(
     }
 }
 
-/// The first attempt of a kind.
+/// Returns the first attempt of a kind.
 fn first<'t>(tries: &'t [(CasePlan, Recording)], name: &str) -> Option<&'t Recording> {
     tries
         .iter()

@@ -21,10 +21,10 @@ use cuda_pitfalls_instrument::supervisor::signal_name;
 /// The most characters that a label contributes to the name of a folder.
 const LONGEST_NAME: usize = 64;
 
-/// A report without scenarios.
+/// Returns a report without scenarios.
 ///
 /// # Errors
-/// A label is given twice.
+/// Returns an error if a label is given twice.
 pub(super) fn blank_report(options: &RunOptions, session: &Session) -> Result<Report, RunError> {
     let started_ns = clock::now_ns();
     let seed = options.asked.seed.unwrap_or(started_ns);
@@ -72,7 +72,7 @@ pub(super) fn compare_requirements(options: &RunOptions, session: &Session) -> V
     requirements
 }
 
-/// The folder that gets the run's folder. What is not kept goes where the run's private files are.
+/// Returns the parent of the run's directory. A run that is not kept goes to the directory of its private files.
 pub(super) fn parent_folder(options: &WorkerOptions, session: &Session, is_kept: bool) -> PathBuf {
     match &options.out {
         Some(out) => out.clone(),
@@ -81,7 +81,7 @@ pub(super) fn parent_folder(options: &WorkerOptions, session: &Session, is_kept:
     }
 }
 
-/// The name of a run and of its folder: the machine, if a label names it, and the start time.
+/// Returns the name of a run and of its directory: the machine, if a label names it, and the start time.
 fn make_run_id(labels: &BTreeMap<String, String>, started_ns: u64) -> String {
     let random = (started_ns ^ u64::from(std::process::id())) & 0xffff;
     let id = format!("{}-{random:04x}", clock::utc_compact());
@@ -91,7 +91,8 @@ fn make_run_id(labels: &BTreeMap<String, String>, started_ns: u64) -> String {
     }
 }
 
-/// A label as part of a file name, with only those characters that have no special meaning to shells and file systems.
+/// Returns a label as part of a file name, with only those characters that have no special meaning to shells and file
+/// systems.
 fn escape_file_name(label: &str) -> String {
     let name: String = label.chars().take(LONGEST_NAME).collect();
     let name = name.replace(
@@ -110,7 +111,7 @@ pub(super) trait RunDocument {
     /// Records when the run ended, and the signal that stopped it, if any.
     fn note_end(&mut self, finished_at: String, signal: Option<String>);
 
-    /// The exit code that the content of the document means, if the document is on disk.
+    /// Returns the exit code for the content of the document, if the document is on disk.
     fn exit(&self) -> Exit;
 
     fn set_exit(&mut self, exit: Exit);

@@ -25,7 +25,7 @@ pub(crate) enum RunError {
 }
 
 impl RunError {
-    /// The error of a run that the user stopped.
+    /// Returns the error of a run that the user stopped.
     pub(super) fn stopped_by(interrupt: &Interrupt) -> RunError {
         RunError::Interrupted(interrupt.signal().map(signal_name).unwrap_or_default())
     }

@@ -68,7 +68,7 @@ impl JunitFile {
     }
 }
 
-/// A document with one error.
+/// Returns a document with one error.
 fn unfinished_document(why: &str) -> String {
     let mut status = TestCaseStatus::non_success(NonSuccessKind::Error);
     status.set_message(escape::escape_xml(why));

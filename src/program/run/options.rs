@@ -153,8 +153,8 @@ impl RunOptions {
         .map_err(|error| RunError::Usage(error.render(false)))
     }
 
-    /// Time limit of the run; `None` if unlimited. A first run should answer within a minute: it
-    /// runs as many rounds as fit, at least one.
+    /// Returns the time limit of the run; `None` if unlimited. A first run should answer within a minute: it runs as
+    /// many rounds as fit, at least one.
     pub(super) fn time_budget(&self) -> Option<Duration> {
         let mut selectors = self.selectors.iter();
         let is_default =
@@ -179,10 +179,10 @@ impl RunOptions {
         all
     }
 
-    /// The labels by name.
+    /// Returns the labels by name.
     ///
     /// # Errors
-    /// A name is given twice.
+    /// Returns an error if a name is given twice.
     pub(super) fn collect_labels(&self) -> Result<Labels, RunError> {
         let mut labels = Labels::new();
         for (name, value) in &self.label {

@@ -31,7 +31,7 @@ impl Progress {
         }
     }
 
-    /// The time left, if the remaining questions take as long as those before.
+    /// Returns the remaining time, if the remaining questions take as long as those before.
     pub(super) fn left(&self) -> String {
         let gone = clock::now_ns() - self.started_ns;
         left(gone, self.done, self.all)
@@ -67,7 +67,7 @@ impl Progress {
     }
 }
 
-/// Time left, if the rest takes as long as what was done.
+/// Returns the remaining time, if the rest takes as long as the part that is done.
 pub(super) fn left(gone_ns: u64, done: usize, all: usize) -> String {
     let Some(each) = gone_ns.checked_div(done as u64) else {
         return "time left not known yet".to_string();

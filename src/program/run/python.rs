@@ -163,7 +163,7 @@ pub(super) enum PythonError {
     Unusable(#[from] SupervisorError),
 }
 
-/// The names of all packages that scenarios need, or whose versions their expectations mention.
+/// Returns the names of all packages that scenarios need, or whose versions their expectations mention.
 fn packages(scenarios: &[Scenario]) -> Vec<String> {
     let mut needs = Vec::new();
     for instance in scenarios.iter().flat_map(|scenario| &scenario.instances) {
@@ -211,7 +211,7 @@ fn packages_of_caller() -> BTreeMap<String, OsString> {
     all
 }
 
-/// The value of a variable, if it is set and not empty.
+/// Returns the value of a variable, if it is set and not empty.
 fn full_variable(name: &str) -> Option<OsString> {
     std::env::var_os(name).filter(|value| !value.is_empty())
 }

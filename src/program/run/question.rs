@@ -307,7 +307,7 @@ impl OpenQuestion {
     }
 }
 
-/// The number of attempts that each case should have.
+/// Returns the number of attempts that each case should have.
 pub(super) fn repeat(done: &ScenarioReport) -> u32 {
     done.plan.as_ref().map_or(0, |plan| plan.repeat)
 }
@@ -344,7 +344,7 @@ pub(super) fn answer(
     done
 }
 
-/// The options of plans, from the command line and the current state of the GPUs.
+/// Returns the options of plans, from the command line and the current state of the GPUs.
 pub(super) fn plan_options(
     session: &mut Session,
     options: &RunOptions,
@@ -403,12 +403,12 @@ fn busy_gpus(session: &mut Session) -> Vec<String> {
     busy
 }
 
-/// The verdict of a question that is not answered yet.
+/// Returns the verdict of a question that is not answered yet.
 fn open_verdict(provenance: Provenance, detail: String) -> Verdict {
     unanswered(provenance, Kind::Inconclusive, Reason::Interrupted, detail)
 }
 
-/// A verdict without an answer.
+/// Returns a verdict without an answer.
 fn unanswered(provenance: Provenance, kind: Kind, reason: Reason, detail: String) -> Verdict {
     Verdict {
         kind,
@@ -419,7 +419,7 @@ fn unanswered(provenance: Provenance, kind: Kind, reason: Reason, detail: String
     }
 }
 
-/// The verdict of a scenario that could not be run at all.
+/// Returns the verdict of a scenario that could not be run at all.
 fn trouble_verdict(provenance: Provenance, trouble: &SupervisorError) -> Verdict {
     use SupervisorError::{Missing, Protocol, Sampler, Stuck, System, Unkillable, Unwatched};
     let (kind, reason) = match trouble {

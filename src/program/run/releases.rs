@@ -213,7 +213,7 @@ impl ReleaseSurvey<'_> {
         Ok(())
     }
 
-    /// A document without rows.
+    /// Returns a document without rows.
     fn blank_document(&self, request: &EnvironmentRequest) -> EnvironmentDocument {
         EnvironmentDocument {
             schema: SchemaId::current(releases::SCHEMA),
@@ -495,7 +495,7 @@ fn fake_witness(witness: DriverWitness) -> (WitnessAsked, Ground) {
     )
 }
 
-/// This machine's libcuda with its own NVML, or with the simulated machine's.
+/// Returns this machine's libcuda with its own NVML, or with the simulated machine's.
 fn libcuda(
     session: &Session,
     witness: DriverWitness,
@@ -526,7 +526,7 @@ fn libcuda(
     )
 }
 
-/// The version in the name of a libcuda's file.
+/// Returns the version in the name of a libcuda's file.
 fn version_of(libcuda: &Path) -> Option<String> {
     let file = fs::canonicalize(libcuda).ok()?;
     let version = file

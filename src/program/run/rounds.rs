@@ -48,7 +48,7 @@ pub(super) fn plan_questions(
     questions
 }
 
-/// The instances in the order in which they run: those that may cause a GPU fault come last.
+/// Returns the instances in the order of the run: those that may cause a GPU fault come last.
 fn order_instances(scenarios: &[Scenario]) -> Vec<(&Scenario, &Instance)> {
     let mut order = Vec::new();
     for scenario in scenarios {

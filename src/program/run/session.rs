@@ -48,7 +48,8 @@ pub(super) struct Launcher {
 }
 
 impl Launcher {
-    /// The path of this binary, which workers run too, and handlers for the signals that end a run early.
+    /// Returns a launcher with the path of this binary, which workers run too, and installs handlers for the signals
+    /// that end a run early.
     pub(super) fn install() -> Result<Launcher, RunError> {
         let installed =
             std::env::current_exe().and_then(|program| Ok((program, Interrupt::install()?)));
@@ -165,7 +166,7 @@ impl Session {
         self.can_ask() && !fell_back
     }
 
-    /// A sentence about a process that could not be ended, if there is one.
+    /// Returns a sentence about a process that could not be ended, if there is one.
     pub(super) fn unkillable_process(&self) -> Option<String> {
         self.supervisor
             .unkillable_pid()
@@ -186,7 +187,7 @@ impl Session {
         self.runtimes.get(place).map(|(runtime, _)| runtime.clone())
     }
 
-    /// The UUIDs of the GPUs that this run may use.
+    /// Returns the UUIDs of the GPUs that this run may use.
     pub(super) fn usable_gpus(&self) -> Vec<String> {
         if let Some(lent) = &self.restrict {
             return lent.clone();
@@ -239,8 +240,8 @@ impl Session {
     }
 }
 
-/// The UUIDs of the GPUs that a mask shows, by the rule of the driver: prefixes count, and a GPU that is named twice hides
-/// all.
+/// Returns the UUIDs of the GPUs that a mask shows, by the driver's rule: prefixes count, and a GPU that is listed
+/// twice hides all.
 fn gpus_in_mask(mask: &str, order: Option<&str>, uuids: &[String]) -> Vec<String> {
     let visible = mask::parse(Some(mask), order, uuids).gpus;
     let named = visible.into_iter().map(|index| uuids.get(index).cloned());

@@ -58,7 +58,7 @@ pub(crate) struct SurveyOptions {
 }
 
 impl SurveyOptions {
-    /// The options of a run with the same questions and workers.
+    /// Returns the options of a run with the same questions and workers.
     pub(super) fn run(&self) -> RunOptions {
         RunOptions {
             selectors: self.selectors.clone(),
@@ -221,7 +221,7 @@ impl SurveyRun<'_> {
         Ok(None)
     }
 
-    /// The folder of the run, which is made if it does not exist.
+    /// Opens the directory of the run, which is created if it does not exist.
     fn open_store(&self) -> Result<Store, RunError> {
         Ok(Store::at(&self.folder)?)
     }

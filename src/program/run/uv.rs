@@ -140,7 +140,7 @@ pub(super) struct How<'r> {
 }
 
 impl How<'_> {
-    /// The arguments that name the interpreter.
+    /// Returns the arguments that select the interpreter.
     fn interpreter_arguments(&self) -> Vec<OsString> {
         let wanted = self.request.python.as_deref().map(OsStr::new);
         match wanted.or(self.python) {
@@ -151,10 +151,10 @@ impl How<'_> {
 }
 
 impl<'a> Installer<'a> {
-    /// An installer that works in this folder, which is made and, at the end, removed.
+    /// Returns an installer that works in this directory, which is created and, at the end, removed.
     ///
     /// # Errors
-    /// There is no `uv`, or the folder cannot be made.
+    /// Returns an error if `uv` is not installed, or the directory cannot be created.
     pub(super) fn new(
         program: &'a Path,
         folder: &Path,
@@ -229,7 +229,7 @@ impl<'a> Installer<'a> {
         })
     }
 
-    /// The version of a package that the installer would choose, without installing anything.
+    /// Returns the version of a package that the installer would choose, without installing anything.
     pub(super) fn chosen_version(
         &self,
         how: &How<'_>,
@@ -266,7 +266,7 @@ impl<'a> Installer<'a> {
         }
     }
 
-    /// The installer's answer to one requirement, without what that needs, and its warnings.
+    /// Returns the installer's answer to one requirement, without its dependencies, and its warnings.
     fn resolve_requirement(
         &self,
         requirement: &str,
@@ -298,7 +298,7 @@ impl<'a> Installer<'a> {
         Ok((fs::read_to_string(&output)?, warnings))
     }
 
-    /// All versions of a package that have a file for this interpreter, in the order in which pip gives them.
+    /// Returns all versions of a package that have a file for this interpreter, in pip's order.
     pub(super) fn versions(
         &self,
         package: &str,
@@ -352,7 +352,7 @@ impl<'a> Installer<'a> {
         }
     }
 
-    /// The installer's rules for choosing versions, as arguments.
+    /// Returns the installer's rules for choosing versions, as arguments.
     fn rule_arguments(&self, how: &How<'_>) -> Result<Vec<OsString>, InstallError> {
         let request = how.request;
         let mut arguments = Vec::new();
@@ -526,7 +526,7 @@ fn reason(complaint: &str) -> String {
     format!("{says}: {complaint}")
 }
 
-/// The last lines of what an installer said.
+/// Returns the last lines of an installer's output.
 fn last_lines(stderr: &str, status: &str) -> String {
     let lines: Vec<&str> = stderr
         .lines()

@@ -7,7 +7,7 @@ use cuda_pitfalls_core::report::ReportView;
 use cuda_pitfalls_core::text::counts::tally_items;
 use cuda_pitfalls_core::verdict::{Kind, Reason};
 
-/// A line for each reason why questions have no answer.
+/// Returns a line for each reason why questions have no answer.
 pub(super) fn lines(report: &ReportView<'_>) -> Vec<String> {
     let (mut skipped, mut unknown, mut interrupted) = (Vec::new(), 0, 0);
     for scenario in &report.scenarios {

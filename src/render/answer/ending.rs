@@ -111,7 +111,7 @@ pub fn render_ending(report: &ReportView<'_>, ending: &RunEnding, width: usize) 
 const HINT: &str =
     "`cuda-pitfalls doctor` says why; `--on auto` asks a simulated machine (never evidence).";
 
-/// `24 questions (53 variants): 52 as expected, 1 inconclusive, in 62 s`
+/// Returns the counts: `24 questions (53 variants): 52 as expected, 1 inconclusive, in 62 s`.
 fn counts(report: &ReportView<'_>) -> String {
     let (mut names, mut verdicts) = (HashSet::new(), Vec::new());
     for scenario in &report.scenarios {

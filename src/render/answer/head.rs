@@ -80,7 +80,8 @@ fn program_and_machine(report: &ReportView<'_>) -> String {
     format!("{said}: {}", machine(report))
 }
 
-/// The GPUs, the driver and what was called, in a line: `2× NVIDIA H200, driver 580.159.04 (CUDA 13.0), libcudart 13.0`.
+/// Returns the GPUs, the driver and the library, on one line: `2× NVIDIA H200, driver 580.159.04 (CUDA 13.0), libcudart
+/// 13.0`.
 pub fn machine(report: &ReportView<'_>) -> String {
     if let Some(why) = no_gpu(report) {
         let why = why.trim_start_matches("a libloading error occurred: ");
@@ -175,7 +176,7 @@ fn co_tenants(report: &ReportView<'_>) -> Option<String> {
     ))
 }
 
-/// `24 questions (53 variants), up to 3 attempts of each case, about 1 min.`
+/// Returns the workload: `24 questions (53 variants), up to 3 attempts of each case, about 1 min.`
 fn what(asked: &Workload) -> String {
     let mut said = questions(asked.questions, asked.variants);
     match asked.attempts {

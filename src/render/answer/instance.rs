@@ -26,7 +26,7 @@ pub struct InstanceAnswer {
 }
 
 impl InstanceAnswer {
-    /// The answer of one instance.
+    /// Returns the answer of one instance.
     pub fn new(report: &ScenarioView<'_>) -> InstanceAnswer {
         let rate = report.verdict.rate.filter(|rate| rate.of > 1);
         InstanceAnswer {
@@ -67,7 +67,7 @@ impl InstanceAnswer {
     }
 }
 
-/// A line per case, as the blocks of the long form have them.
+/// Returns a line per case, as in the blocks of the long format.
 fn case_lines(report: &ScenarioView<'_>) -> Vec<(String, String)> {
     let cases = report.cases.iter();
     cases

@@ -56,7 +56,7 @@ fn word(answer: &InstanceAnswer) -> &'static str {
     word_of(answer.verdict.kind, &answer.question)
 }
 
-/// The word for a verdict on a question. Questions are worded so that `reproduced` is a yes.
+/// Returns the word for a verdict on a question. Questions are worded so that `reproduced` is a yes.
 pub(crate) fn word_of(kind: Kind, question: &str) -> &'static str {
     match (kind, is_yes_or_no(question)) {
         (Kind::Reproduced, true) => "yes",
@@ -150,7 +150,7 @@ fn mark_simulated(answer: &InstanceAnswer, word: &str) -> String {
     }
 }
 
-/// A result that is not the expected one, or that the harness failed to get, in full.
+/// Returns the full text of an unexpected result, or of one that the harness failed to get.
 fn failed(answer: &InstanceAnswer, width: usize, style: Style) -> String {
     let word = mark_simulated(answer, word(answer));
     let indent = question_indent(answer, &word);
@@ -232,7 +232,7 @@ impl<'a> QuestionGroup<'a> {
         Some(group)
     }
 
-    /// The word for all of it.
+    /// Returns the word for all of the answers.
     fn word(&self) -> &'static str {
         match (self.yes.first(), self.no.first()) {
             (Some(_), Some(_)) => "some",
@@ -322,7 +322,7 @@ impl<'a> QuestionGroup<'a> {
         lines
     }
 
-    /// The values of each answer, and its libcudart where the answers have several.
+    /// Returns the values of each answer, and its libcudart if the answers have several.
     fn labels(&self, answers: &[&InstanceAnswer]) -> Vec<String> {
         let mut labels = Vec::new();
         for answer in answers {
@@ -366,7 +366,7 @@ impl<'a> QuestionGroup<'a> {
     }
 }
 
-/// The order or call that works, where one is needed.
+/// Returns the order or call that works, if one is needed.
 fn workaround(shown: &InstanceAnswer, room: usize) -> Vec<String> {
     if is_workaround(&shown.workaround) {
         below("→ ", &shown.workaround, room)

@@ -4,7 +4,7 @@ use cuda_pitfalls_core::report::ScenarioView;
 use cuda_pitfalls_core::text::escape::terminal;
 use cuda_pitfalls_core::text::lines::display_columns;
 
-/// The values of an instance: `cudaFree` of `…[call=cudaFree]`, and `a=1,b=2` where there are several.
+/// Returns the values of an instance: `cudaFree` of `…[call=cudaFree]`, and `a=1,b=2` if there are several.
 pub(crate) fn parameter_values(report: &ScenarioView<'_>) -> String {
     let inner = report
         .name

@@ -36,7 +36,7 @@ fn new(is_simulated: bool) -> DoctorDocument {
     }
 }
 
-/// The document of an examination.
+/// Returns the document of an examination.
 pub fn document(examination: &Examination, diagnosed: &Diagnosed) -> DoctorDocument {
     let is_simulated = examination.starts.iter().any(LibraryStart::is_simulated);
     let (diagnosis, examination) = (Some(diagnosed.clone()), Some(examination.clone()));
@@ -47,7 +47,7 @@ pub fn document(examination: &Examination, diagnosed: &Diagnosed) -> DoctorDocum
     }
 }
 
-/// The document of a look at a process.
+/// Returns the document of the examination of a process.
 pub fn process_document(seen: &ProcessExamination, findings: &ProcessFindings) -> DoctorDocument {
     let is_simulated = seen.nvml.as_ref().is_some_and(LibraryStart::is_simulated);
     DoctorDocument {

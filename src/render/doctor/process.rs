@@ -52,7 +52,7 @@ pub fn text(seen: &ProcessExamination, found: &ProcessFindings, width: usize) ->
     write(&blocks, width.min(PAGE))
 }
 
-/// `4711 (python3, user 1000, 12 threads)`.
+/// Returns the process as text: `4711 (python3, user 1000, 12 threads)`.
 fn process_in_words(seen: &ProcessExamination) -> String {
     let mut words = Vec::new();
     words.push(match Path::new(&seen.program).file_name() {

@@ -96,7 +96,7 @@ enum LineLanguage {
     Python,
 }
 
-/// The explanation as one document.
+/// Returns the explanation as one document.
 pub fn document(explanation: &Explanation<'_>) -> ExplanationDocument {
     ExplanationDocument {
         schema: SchemaId::current(SCHEMA),

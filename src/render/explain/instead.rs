@@ -5,7 +5,7 @@ use cuda_pitfalls_answers::known::KnownScenario;
 use cuda_pitfalls_calls::Effect;
 use cuda_pitfalls_core::scenario::{Case, Scalar, Scenario, Step};
 
-/// The two orders, where there is one that works.
+/// Returns the two orders; `None` without a trap or a control.
 pub(super) fn compared(scenario: &Scenario) -> Option<(&Case, &Case)> {
     let cases = &scenario.instances.first()?.cases;
     let [trap, control] =
@@ -13,7 +13,7 @@ pub(super) fn compared(scenario: &Scenario) -> Option<(&Case, &Case)> {
     Some((trap?, control?))
 }
 
-/// The lines of a case, in its own language.
+/// Returns the lines of a case, in its own language.
 pub(super) fn written(case: &Case) -> Vec<String> {
     let env = case
         .env

@@ -113,7 +113,7 @@ fn changed_members(diff: &FleetDiff) -> Vec<Block> {
     blocks
 }
 
-/// Usual outcomes that changed.
+/// Returns the usual outcomes that changed.
 fn changed_outcomes(diff: &FleetDiff) -> Vec<Block> {
     let mut lines = Vec::new();
     for usual in &diff.usual {
@@ -174,7 +174,7 @@ fn replaced_versions(old: &Size, new: &Size) -> String {
         .collect()
 }
 
-/// A list below a line; nothing without entries.
+/// Returns a list below a line; empty without entries.
 fn headed_list(head: String, lines: Vec<String>) -> Vec<Block> {
     match list_block(lines) {
         Some(list) => vec![Block::paragraph(head), list],
@@ -182,7 +182,7 @@ fn headed_list(head: String, lines: Vec<String>) -> Vec<Block> {
     }
 }
 
-/// The first of several entries, and how many more there are; nothing without entries.
+/// Returns the first of several entries, and the number of others; `None` without entries.
 fn list_block(mut lines: Vec<String>) -> Option<Block> {
     let more = lines.len().saturating_sub(MOST);
     if more > 0 {

@@ -91,7 +91,7 @@ fn figures(bytes: i64, count: usize) -> ByteSpread {
     }
 }
 
-/// Another outcome.
+/// Returns a different outcome.
 fn differs(
     question: usize,
     machines: Vec<usize>,
@@ -164,7 +164,7 @@ fn question(name: &str, question: &str, page: Option<&str>) -> Question {
     }
 }
 
-/// Six machines in two groups: one difference of each kind, a machine that is alone, and one that is missing.
+/// Returns six machines in two groups: one difference of each kind, a machine that is alone, and one that is missing.
 pub fn fleet() -> Fleet {
     let machines = (1..=6)
         .map(|place| machine(&format!("node-{place}"), place))

@@ -21,7 +21,8 @@ use crate::writer::html::write;
 const STYLE: &str = include_str!("html/style.css");
 const SCRIPT: &str = include_str!("html/page.js");
 
-/// The whole page. `docs` is where the documentation is; without it pages of pitfalls are named.
+/// Returns the complete page. `docs` is the location of the documentation; if omitted, pages of pitfalls are named
+/// without a link.
 pub(super) fn fleet(fleet: &Fleet, docs: Option<&str>) -> String {
     let view = FleetView::new(fleet, view::HTML, docs);
     let title = format!("{}: {}", view::TITLE, standing::title(fleet, &view.told));
@@ -40,7 +41,7 @@ pub(super) fn fleet(fleet: &Fleet, docs: Option<&str>) -> String {
 const LINKS: &str = "<p><a href=\"#what-differs\">What differs</a> · \
     <a href=\"#map-title\">All machines and questions</a> · <a href=\"#groups\">Groups</a></p>";
 
-/// The content security policy: the page loads nothing, and only its own script runs.
+/// Returns the content security policy: the page loads nothing, and only its own script runs.
 fn security_policy() -> String {
     let digest = BASE64.encode(&hmac_sha256::Hash::hash(SCRIPT.as_bytes()));
     format!(

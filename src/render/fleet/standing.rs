@@ -60,14 +60,15 @@ pub(super) fn unexpected_verdicts(fleet: &Fleet, most: usize) -> Option<String> 
 /// Machines that answered few questions, by their index.
 pub(super) type FewAnswers = BTreeMap<usize, AnswerCoverage>;
 
-/// The machines that answered so few questions that they can hardly differ.
+/// Returns the machines that answered too few questions to differ much.
 pub(super) fn few_answers(fleet: &Fleet) -> FewAnswers {
     let mut few: FewAnswers = fleet.coverage().into_iter().enumerate().collect();
     few.retain(|_, coverage| coverage.is_small());
     few
 }
 
-/// `of the questions that most of the group answered: node-3 10 of 50`. None if every machine answered enough.
+/// Returns these machines as text: `of the questions that most of the group answered: node-3 10 of 50`. `None` if every
+/// machine answered enough.
 fn few_answer_words(few: &FewAnswers, fleet: &Fleet, most: usize) -> Option<String> {
     let mut fewest_first: Vec<(&usize, &AnswerCoverage)> = few.iter().collect();
     fewest_first.sort_by_key(|(_, coverage)| coverage.answered);
@@ -93,7 +94,8 @@ pub(super) fn no_difference(few: &FewAnswers) -> &'static str {
     }
 }
 
-/// `1 machine cannot use CUDA: gpu-200: libcuda.so.1 was not found`. None if CUDA starts everywhere.
+/// Returns the machines without CUDA: `1 machine cannot use CUDA: gpu-200: libcuda.so.1 was not found`. `None` if CUDA
+/// starts everywhere.
 pub(super) fn without_cuda(fleet: &Fleet, most: usize) -> Option<String> {
     let mut broken: Vec<(&str, &str)> = Vec::new();
     for machine in &fleet.machines {
@@ -238,7 +240,7 @@ pub(super) fn group(
     words
 }
 
-/// `120 machines in 3 groups, 2 missing, 5 machines differ`.
+/// Returns the title: `120 machines in 3 groups, 2 missing, 5 machines differ`.
 pub(super) fn title(fleet: &Fleet, told: &[Deviation<'_>]) -> String {
     let mut words = Vec::new();
     for (_, count) in counts(fleet, told) {

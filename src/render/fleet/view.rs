@@ -96,7 +96,7 @@ impl<'f> FleetView<'f> {
         }
     }
 
-    /// All of it, for forms that only show blocks.
+    /// Returns all blocks, for formats that only show blocks.
     pub(super) fn blocks(&self) -> Vec<Block> {
         [
             self.overview_blocks(),
@@ -183,7 +183,7 @@ impl<'f> FleetView<'f> {
         rows
     }
 
-    /// A row for each set of machines.
+    /// Returns a row for each set of machines.
     fn table(&self, caption: &'static str, rows: &[Outliers]) -> Block {
         let columns = ["Machines", "Differ in", "How", "Labels", "Group"];
         let rows = rows.iter().map(|row| self.row(row));
@@ -227,7 +227,7 @@ impl<'f> FleetView<'f> {
         ]
     }
 
-    /// The first machines of a row, each a link to its view.
+    /// Returns the first machines of a row, each a link to its view.
     fn machines(&self, row: &Outliers) -> Text {
         let most = self.limits.names;
         let mut links = Vec::new();
@@ -321,7 +321,7 @@ impl<'f> FleetView<'f> {
     }
 }
 
-/// A table below its heading, and how many of `all` rows it leaves out.
+/// Returns a table below its heading, and how many of `all` rows it leaves out.
 fn section_blocks(heading: &str, table: Table, all: usize) -> Vec<Block> {
     let more = all.saturating_sub(table.rows.len());
     let mut blocks = vec![Block::heading(2, heading), Block::Table(table)];
@@ -331,7 +331,7 @@ fn section_blocks(heading: &str, table: Table, all: usize) -> Vec<Block> {
     blocks
 }
 
-/// A link to the view of a difference.
+/// Returns a link to the view of a difference.
 fn to_difference(text: String, index: usize) -> Span {
     Span::Link {
         text,
@@ -366,7 +366,7 @@ fn contrast_lines(all: &[(usize, &Deviation<'_>)]) -> Text {
     Text::lines(lines)
 }
 
-/// A link to each difference.
+/// Returns a link to each difference.
 fn links_to(all: &[(usize, &Deviation<'_>)]) -> Vec<Text> {
     let mut links = Vec::new();
     for (index, one) in all {

@@ -92,7 +92,7 @@ impl<'a> Deviation<'a> {
         self.difference.machines.len()
     }
 
-    /// `another verdict on 1 of 120 machines`, or how a group is split.
+    /// Returns the share of the outliers: `another verdict on 1 of 120 machines`, or how a group is split.
     pub(super) fn outlier_share(&self) -> String {
         let what = rank_words(self.rank);
         let (these, usual) = (self.these(), self.difference.usual_machines);
@@ -172,7 +172,7 @@ fn list_contrasts(
     }
 }
 
-/// The verdict of an outcome of the group, by its index; `unknown` if there is no such outcome.
+/// Returns the verdict of an outcome of the group, by its index; `unknown` if the index is not valid.
 fn usual_verdict(usual: Option<&Usual>, outcome: usize, is_row: bool) -> String {
     match usual.and_then(|usual| usual.outcomes.get(outcome)) {
         Some(outcome) => verdict(outcome.kind, is_row),
@@ -264,7 +264,7 @@ pub(super) fn key(key: &Key) -> String {
     words.join(", ")
 }
 
-/// The first names, and how many more there are: `a, b and 12 more`.
+/// Returns the first names, and the number of others: `a, b and 12 more`.
 pub(super) fn names(names: &[impl AsRef<str>], most: usize) -> String {
     let shown = listed(names.iter().take(most).map(AsRef::as_ref), "");
     match names.len().saturating_sub(most) {

@@ -17,7 +17,7 @@ pub(crate) struct FilterChoice {
 /// The class of everything that filters may hide.
 pub(crate) const ROW: &str = "row";
 
-/// A filter with `all` chosen; nothing where there is nothing to choose. `id` tells it from other filters of the page.
+/// Returns a filter with `all` chosen; empty without choices. `id` distinguishes it from other filters of the page.
 pub(crate) fn filter(
     id: &str,
     legend: &str,

@@ -9,7 +9,7 @@ pub(crate) const POLICY: &str =
 
 const STYLE: &str = include_str!("style.css");
 
-/// The page as far as its body; `style` is what only this page has.
+/// Returns the page up to its body; `style` is specific to this page.
 pub(crate) fn page_head(policy: &str, title: &str, style: &str) -> String {
     format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
@@ -20,7 +20,7 @@ pub(crate) fn page_head(policy: &str, title: &str, style: &str) -> String {
     )
 }
 
-/// A part of an address: every byte is encoded that is neither unreserved nor one of these characters.
+/// Returns a part of an address: every byte is encoded, except unreserved ones and these characters.
 pub(crate) fn percent_encoded(text: &str, plain: &str) -> String {
     let encoded = text.bytes().map(|byte| match byte {
         b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
@@ -32,7 +32,7 @@ pub(crate) fn percent_encoded(text: &str, plain: &str) -> String {
     encoded.collect()
 }
 
-/// An element with what it holds, which is not escaped here; no class where that is empty.
+/// Returns an element with its content, which is not escaped here, and without a class if that is empty.
 pub(crate) fn element(tag: &str, class: &str, inner: &str) -> String {
     let class = if class.is_empty() {
         String::new()

@@ -77,7 +77,7 @@ fn field_blocks(scenario: &Scenario) -> Vec<Block> {
     blocks
 }
 
-/// Returns names with their descriptions, in which line breaks are replaced by spaces.
+/// Returns names with their descriptions, with line breaks replaced by spaces.
 fn facts<const N: usize>(fields: [(&'static str, String); N]) -> Vec<Block> {
     let mut blocks = Vec::new();
     for (name, text) in fields {
@@ -89,7 +89,7 @@ fn facts<const N: usize>(fields: [(&'static str, String); N]) -> Vec<Block> {
     blocks
 }
 
-/// The calls of an instance, what they are expected to show, and what the scenario rests on.
+/// Returns the calls of an instance, their expected results, and the evidence of the scenario.
 fn instance_blocks(scenario: &Scenario, instance: &Instance) -> Vec<Block> {
     let mut blocks = Vec::new();
     let count = scenario.instances.len();
@@ -177,7 +177,7 @@ fn format_seconds(ms: u64) -> String {
     digits.trim_end_matches('.').to_string()
 }
 
-/// A step as a call in C, with what it binds before it and where it runs after it.
+/// Returns a step as a C call, with the variable that it binds before it and its thread or process after it.
 pub(crate) fn call(step: &Step) -> String {
     let mut arguments = Vec::new();
     if let Some(call) = calls::find(&step.call) {

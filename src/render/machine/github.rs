@@ -6,7 +6,7 @@
 use super::{Findings, LIMIT, Level, MachineFinding};
 use cuda_pitfalls_core::text::escape::{github_message, github_property, shorten_text};
 
-/// The findings that matter, in the order of their rank.
+/// Returns the findings that matter, in the order of their rank.
 pub(crate) fn write_annotations(findings: &Findings) -> String {
     let mut sorted: Vec<&MachineFinding> = findings.list.iter().collect();
     sorted.sort_by_key(|finding| finding.rank);

@@ -18,7 +18,7 @@ pub(crate) enum TestOutcome {
     Failure,
 }
 
-/// A file of one suite, with a test for each finding that is one.
+/// Returns a file of one suite, with a test for each finding that is one.
 pub(crate) fn write_tests(findings: &Findings) -> String {
     let mut suite = TestSuite::new(escape_xml(&findings.name));
     for (name, value) in &findings.properties {

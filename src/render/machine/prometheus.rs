@@ -30,7 +30,7 @@ impl Sample {
         }
     }
 
-    /// A figure that there is one of.
+    /// Returns a single sample.
     pub(crate) fn figure(metric: &'static str, value: impl ToString) -> Sample {
         Sample::new(metric, Vec::new(), value)
     }
@@ -42,7 +42,7 @@ impl Sample {
     }
 }
 
-/// The samples of a document and of its findings.
+/// Returns the samples of a document and of its findings.
 pub(crate) fn write_samples(findings: &Findings) -> String {
     let mut samples: Vec<&Sample> = findings.samples.iter().collect();
     for finding in &findings.list {
@@ -51,7 +51,8 @@ pub(crate) fn write_samples(findings: &Findings) -> String {
     write_metrics(findings.metrics, &samples)
 }
 
-/// A file of these metrics, each with its samples. The head is there even without samples, so that the metric is known.
+/// Returns a file of these metrics, each with its samples. The head is written even without samples, so that the metric
+/// is known.
 pub(crate) fn write_metrics(metrics: &[Metric], samples: &[&Sample]) -> String {
     let mut out = String::new();
     for (name, help) in metrics {

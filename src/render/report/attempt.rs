@@ -11,7 +11,7 @@ use cuda_pitfalls_core::text::units;
 /// Output tails are cut to this many bytes.
 const TAIL: usize = 8192;
 
-/// The attempt, as the example of its case.
+/// Returns the attempt, as the example of its case.
 pub(super) fn blocks(
     report: &ReportView<'_>,
     scenario: &ScenarioView<'_>,
@@ -116,7 +116,7 @@ fn end(exit: &ProcessExit) -> Option<String> {
     (!words.is_empty()).then(|| words.join(", "))
 }
 
-/// Every GPU's memory as changes since the baseline: snapshots at the steps, and what was read in between.
+/// Returns every GPU's memory as changes since the baseline: snapshots at the steps, and the readings in between.
 fn memory_chart(
     report: &ReportView<'_>,
     scenario: &ScenarioView<'_>,

@@ -15,7 +15,7 @@ use cuda_pitfalls_core::verdict::Kind;
 /// The most outcomes of a case that are shown step by step; all of them are counted.
 const OUTCOMES: usize = 4;
 
-/// The scenario's section; `index` is what the summary links to.
+/// Returns the scenario's section; `index` is the target of the summary's link.
 pub(super) fn scenario_section(
     report: &ReportView<'_>,
     scenario: &ScenarioView<'_>,
@@ -172,7 +172,7 @@ pub(crate) fn made(plan: Option<&CasePlan>, outcome: &OutcomeView<'_>) -> Vec<Bl
     vec![Block::Table(table), ended]
 }
 
-/// A step of a case of calls, or of Python lines, which keep their breaks.
+/// Returns a step of a case of calls, or of Python lines, which keep their breaks.
 fn call(step: &Step, in_python: bool) -> Text {
     if !in_python {
         return show::call(step).into();

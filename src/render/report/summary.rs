@@ -53,7 +53,7 @@ impl<'r> Folders<'r> {
         format!("f{}", index.copied().unwrap_or_default())
     }
 
-    /// The choices of the filter; none where there are too many to choose from.
+    /// Returns the choices of the filter; empty if there are too many to choose from.
     fn filter_choices(&self) -> Vec<FilterChoice> {
         let mut choices = Vec::new();
         if self.counts.len() > MOST_FOLDERS {
@@ -89,7 +89,7 @@ impl<'r> Folders<'r> {
     }
 }
 
-/// The folder of a scenario; a file of the user's own is alone in one.
+/// Returns the directory of a scenario; a file of the user's own is alone in one.
 fn folder(name: &str) -> &str {
     match subject::folder_of(name) {
         "" => name,
@@ -97,7 +97,7 @@ fn folder(name: &str) -> &str {
     }
 }
 
-/// The table: a row per question.
+/// Returns the table: a row per question.
 pub(super) fn table(report: &ReportView<'_>, folders: &Folders<'_>) -> Block {
     let (mut rows, mut classes) = (Vec::new(), Vec::new());
     for instances in grouped_instances(report) {
@@ -209,7 +209,7 @@ fn here(instances: &[Placed<'_, '_>]) -> Text {
     Text::lines(lines)
 }
 
-/// The question, its workaround where it is needed, and links to what was measured.
+/// Returns the question, its workaround if needed, and links to the measurements.
 fn question(instances: &[Placed<'_, '_>]) -> Text {
     let Some((index, first)) = instances.first() else {
         return Text::default();
@@ -241,7 +241,7 @@ fn question(instances: &[Placed<'_, '_>]) -> Text {
     Text::lines(lines)
 }
 
-/// The instances with one answer, each a link.
+/// Returns the instances with one answer, each a link.
 fn instance_links(word: &str, instances: &[&Placed<'_, '_>]) -> Text {
     let libcudart = instances.first().map(|(_, first)| first.libcudart);
     let several = instances

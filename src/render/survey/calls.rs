@@ -62,7 +62,7 @@ pub(super) fn changed(page: &SurveyPage<'_>) -> Vec<Section> {
     changes(&latest_rows(call_rows(page.sources).iter())).into()
 }
 
-/// The rows of all documents, in the order in which they were begun.
+/// Returns the rows of all documents, in the order in which they were begun.
 fn call_rows(sources: &[NamedSurvey]) -> Vec<CallRow> {
     let mut surveys: Vec<_> = sources.iter().map(|source| &source.survey).collect();
     surveys.sort_by_key(|survey| &survey.header.started_at);

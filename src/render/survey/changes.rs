@@ -101,7 +101,7 @@ fn run_rows(
 
 type ByVersion<'a> = BTreeMap<&'a str, BTreeMap<Version, &'a CallRow>>;
 
-/// The rows of each call by version, and all versions.
+/// Returns the rows of each call by version, and all versions.
 fn by_version<'a>(rows: &[&'a CallRow]) -> (ByVersion<'a>, Vec<Version>) {
     let mut by_call = ByVersion::new();
     for row in rows {

@@ -72,7 +72,7 @@ fn set_status(row: &ErrorRow, facts: &mut FactRow) {
     }
 }
 
-/// Each text once, with the lines that say it and where they do.
+/// Returns each text once, with the lines that print it and the locations.
 pub(super) fn text_sections(page: &SurveyPage<'_>, form: &SectionForm) -> Vec<Section> {
     let mut said = Vec::new();
     for row in page.rows.iter().filter(|row| form.has(row)) {

@@ -7,7 +7,7 @@ use cuda_pitfalls_answers::survey::needs::{NeedsProgram, Permissions, needed_per
 use cuda_pitfalls_answers::survey::{SurveyDocument, SurveyKind};
 use cuda_pitfalls_core::verdict::Provenance;
 
-/// The seccomp profile of what a survey of needs found; `None` for other surveys and forms.
+/// Returns the seccomp profile of the result of a needs survey; `None` for other surveys and formats.
 pub(super) fn as_format(document: &SurveyDocument, format: Format) -> Option<String> {
     if document.kind != SurveyKind::Needs || format != Format::Oci {
         return None;
@@ -62,7 +62,7 @@ fn head_lines(document: &SurveyDocument, needed: &Permissions) -> Vec<String> {
     said
 }
 
-/// `linux.seccomp` of the OCI runtime specification, which `docker run --security-opt seccomp=FILE` takes.
+/// Returns `linux.seccomp` of the OCI runtime specification, which `docker run --security-opt seccomp=FILE` accepts.
 fn seccomp_profile(needed: &Permissions, said: &[String]) -> String {
     let allowed: Vec<&String> = needed.system_calls.iter().collect();
     let mut rules = vec![json!({"names": allowed, "action": "SCMP_ACT_ALLOW"})];

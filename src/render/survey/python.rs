@@ -21,7 +21,8 @@ libcudart, may stop before it does what it does elsewhere: there `no` proves not
 /// Values and exceptions are cut to this many bytes in a table.
 const LONGEST: usize = 80;
 
-/// The rows of all documents; of several about one line that of the last document, in the place of the first.
+/// Returns the rows of all documents. If several are about one line, that of the last document takes the place of the
+/// first.
 pub(super) fn rows(sources: &[NamedSurvey]) -> Vec<FactRow> {
     let all = rows_with(sources, |row: &PythonRow, _, facts| {
         let env = row
@@ -64,7 +65,7 @@ pub(super) fn rows(sources: &[NamedSurvey]) -> Vec<FactRow> {
     rows
 }
 
-/// The rows of each framework that have facts, with the versions of its packages.
+/// Returns the rows of each framework that have facts, with the versions of its packages.
 pub(super) fn framework_sections(page: &SurveyPage<'_>, form: &SectionForm) -> Vec<Section> {
     let mut sections = fitting_tables(page.file, form, &page.rows);
     for section in &mut sections {
@@ -90,7 +91,7 @@ pub(super) fn framework_sections(page: &SurveyPage<'_>, form: &SectionForm) -> V
     sections
 }
 
-/// The interpreters of these documents.
+/// Returns the interpreters of these documents.
 pub(super) fn interpreter_section(sources: &[NamedSurvey]) -> Section {
     let machines: Vec<&Machine> = sources
         .iter()
@@ -216,12 +217,12 @@ fn outcome_words(facts: &PythonFacts) -> String {
     format!("{}{left}", shorten_text(&result, LONGEST))
 }
 
-/// Code for a cell, which has no lines.
+/// Returns code for a cell, on one line.
 fn one_line(code: &str) -> String {
     lines_of(code).join(" ↵ ")
 }
 
-/// The rows that `survey python` asks about, with their code, for a terminal.
+/// Returns the rows of `survey python`, with their code, for a terminal.
 pub fn listed(list: &List) -> String {
     let mut out = String::new();
     for line in &list.lines {

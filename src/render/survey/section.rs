@@ -17,7 +17,7 @@ pub(crate) struct Section {
 }
 
 impl Section {
-    /// A table, with the columns that hold code.
+    /// Returns a table, with the columns that hold code.
     pub(crate) fn new(
         title: impl Into<String>,
         header: &[&str],
@@ -34,7 +34,7 @@ impl Section {
         }
     }
 
-    /// Its heading, paragraphs and table; nothing if there is nothing below the heading.
+    /// Returns its heading, paragraphs and table; empty if there is nothing below the heading.
     pub(crate) fn blocks(self) -> Vec<Block> {
         if self.rows.is_empty() && self.text.is_empty() {
             return Vec::new();

@@ -8,7 +8,7 @@ use cuda_pitfalls_answers::survey::FactRow;
 use cuda_pitfalls_answers::survey::startup::{StartBeside, StartProgram, StartRow, StartStep};
 use cuda_pitfalls_core::text::counts::counted;
 
-/// The rows, each with the titles of its tables, and what they have of each call.
+/// Returns the rows, each with the titles of its tables, and its data on each call.
 pub(super) fn rows(sources: &[NamedSurvey]) -> Vec<FactRow> {
     rows_with(sources, |row: &StartRow, rows, facts| {
         let gpus = counted(row.visible_gpus, "GPU");

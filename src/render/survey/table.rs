@@ -10,7 +10,7 @@ use cuda_pitfalls_answers::survey::{FactForm, FactRow, KindFile, SectionForm, Va
 use cuda_pitfalls_core::text::counts::{group_by_key, listed};
 use cuda_pitfalls_core::text::units;
 
-/// The tables of the rows that fit: one, or one for each value of a fact.
+/// Returns the tables of the rows that fit: one, or one for each value of a fact.
 pub(super) fn fitting_tables(
     file: &KindFile,
     form: &SectionForm,
@@ -38,7 +38,7 @@ pub(super) fn fitting_tables(
     tables
 }
 
-/// The table of these rows.
+/// Returns the table of these rows.
 pub(super) fn table(file: &KindFile, form: &SectionForm, rows: &[&FactRow]) -> Section {
     let mut facts: Vec<FactForm> = Vec::new();
     for name in form.columns.iter().chain(form.across.iter().flatten()) {
@@ -110,7 +110,7 @@ fn drop_empty_columns(facts: &mut Vec<FactForm>, lines: &mut [Vec<String>]) {
     }
 }
 
-/// The lines of a row: one, or one for each entry of the list that its columns are of.
+/// Returns the lines of a row: one, or one for each entry of the list in its columns.
 fn row_lines(facts: &[FactForm], row: &FactRow) -> Vec<Vec<String>> {
     let mut count = 1;
     let mut values = Vec::new();
@@ -208,7 +208,7 @@ fn cell_text(fact: &FactForm, value: &Value) -> String {
     }
 }
 
-/// A time with its spread: `101 ms (98 ms to 110 ms)`.
+/// Returns a time with its spread: `101 ms (98 ms to 110 ms)`.
 pub(super) fn time(took: FigureRange) -> String {
     let [least, median, most] =
         [took.least, took.median, took.most].map(|ns| units::format_duration(ns.unsigned_abs()));
@@ -219,7 +219,7 @@ pub(super) fn time(took: FigureRange) -> String {
     }
 }
 
-/// A size with its spread, where that is more than a hundredth.
+/// Returns a size with its spread, if that is more than a hundredth.
 fn size(bytes: FigureRange) -> String {
     let [least, median, most] =
         [bytes.least, bytes.median, bytes.most].map(|bytes| units::bytes(bytes.unsigned_abs()));

@@ -114,7 +114,7 @@ impl<'a> TraceEntry<'a> {
         }
     }
 
-    /// The time of one of its events, which of a `cuInit` is the same for all but late writes.
+    /// Returns the time of one of its events. For a `cuInit`, it is the same for all but late writes.
     pub(super) fn event_time(&self, event: &TraceEvent) -> u64 {
         if std::ptr::eq(event, self.shown_event)
             || self.kind == EntryKind::Init
@@ -131,7 +131,7 @@ impl<'a> TraceEntry<'a> {
         !self.findings.is_empty() || !self.violations.is_empty() || !self.late.is_empty()
     }
 
-    /// The process, or how many there are.
+    /// Returns the process, or the number of processes.
     pub(super) fn process_words(&self, trace: &Trace) -> String {
         match self.pids.as_slice() {
             [pid] => place::process_words(trace, *pid),
@@ -230,7 +230,7 @@ pub(super) fn entries<'a>(
     entries
 }
 
-/// `train.py:31`, with its path; `cell 3 line 2` of what is in no file.
+/// Returns `train.py:31`, with its path; `cell 3 line 2` for code that is not in a file.
 pub(super) fn line_words(place: &UserLine) -> String {
     let line = line_in_words(&place::shorten_place(&place.file), place.line);
     if place.is_beside {
@@ -240,7 +240,7 @@ pub(super) fn line_words(place: &UserLine) -> String {
     }
 }
 
-/// `train.py:31 sets CUDA_VISIBLE_DEVICES=1, 410 ms too late: no effect`.
+/// Returns the note on a late write: `train.py:31 sets CUDA_VISIBLE_DEVICES=1, 410 ms too late: no effect`.
 pub(super) fn late_write(late: &Late) -> String {
     let EventKind::Variable { name, value, .. } = &late.write.what else {
         return String::new();

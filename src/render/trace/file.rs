@@ -27,7 +27,8 @@ pub(super) struct FileLine {
     pub(super) stable: String,
 }
 
-/// The path of a file as a trace names it. A relative name starts from the folder that the program was started in.
+/// Returns the path of a file by its name in a trace. A relative name starts from the directory that the program was
+/// started in.
 pub(super) fn path_of(trace: &Trace, root: &str, name: &str) -> String {
     let absolute = Path::new(&trace.start.folder).join(name);
     if !absolute.is_absolute() {
@@ -48,7 +49,7 @@ pub(super) fn is_below_root(path: &str) -> bool {
     !path.starts_with('/')
 }
 
-/// A relative reference, or an absolute `file` URI.
+/// Returns a relative reference, or an absolute `file` URI.
 pub(super) fn path_uri(path: &str) -> String {
     if is_below_root(path) {
         percent_encoded(path, "/")
@@ -61,7 +62,7 @@ pub(super) fn file_uri(path: &str) -> String {
     format!("file://{}", percent_encoded(path, "/"))
 }
 
-/// A path without `.` and `..`. Links are not followed.
+/// Returns a path without `.` and `..`. Links are not followed.
 fn normalize_path(path: &Path) -> PathBuf {
     let mut out = PathBuf::new();
     for part in path.components() {
@@ -74,13 +75,13 @@ fn normalize_path(path: &Path) -> PathBuf {
     out
 }
 
-/// The file of a frame, if it is one. Code that was given to Python as text has a name such as `<string>`.
+/// Returns the file of a frame, if it is one. Code that was given to Python as text has a name such as `<string>`.
 fn file_of(frame: &Frame) -> Option<&str> {
     let file = frame.file.as_deref()?;
     (!file.is_empty() && !frame.is_text()).then_some(file)
 }
 
-/// The line of a frame, if that is in a file.
+/// Returns the line of a frame, if that is in a file.
 pub(super) fn frame_line(trace: &Trace, root: &str, frame: &Frame) -> Option<FileLine> {
     let path = path_of(trace, root, file_of(frame)?);
     Some(FileLine {
@@ -117,7 +118,7 @@ pub(super) fn event_line(trace: &Trace, root: &str, event: &TraceEvent) -> Optio
     Some(line)
 }
 
-/// The frame in a file that says most about where a call was.
+/// Returns the frame in a file that describes the location of a call best.
 fn frame_in_file(stack: &Stack) -> Option<&Frame> {
     for frame in stack.frames.iter().chain(&stack.meanwhile) {
         if frame.owner == FrameOwner::Program && file_of(frame).is_some() {
@@ -129,7 +130,7 @@ fn frame_in_file(stack: &Stack) -> Option<&Frame> {
     frames.find(|frame| file_of(frame).is_some())
 }
 
-/// The program that was traced, for what is about all of it.
+/// Returns the traced program, for entries about the entire trace.
 pub(super) fn program_line(trace: &Trace, root: &str, program: Option<&str>) -> Option<FileLine> {
     let started = trace.start.command.first().map(String::as_str);
     let mut names = program.into_iter().chain(started);

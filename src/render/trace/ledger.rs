@@ -28,7 +28,7 @@ pub(super) struct LedgerRoom {
 const MOST_AREAS: usize = 8;
 const LINE_COLOR: usize = 8;
 
-/// The tables of one process on one GPU.
+/// Returns the tables of one process on one GPU.
 pub(super) fn ledger_section(
     seen: &TraceView,
     ledger: &Ledger,
@@ -146,8 +146,8 @@ impl LedgerView<'_, '_> {
         ]
     }
 
-    /// Returns the user's own line of a row. A terminal has no room for a path, and a page says below the table what
-    /// another thread is.
+    /// Returns the user's own line of a row. A terminal has no room for a path, and a page explains `other thread`
+    /// below the table.
     fn line(&self, row: &LedgerRow) -> String {
         let with_path = match place::place(self.seen.trace, row.stack) {
             Some(line) if self.is_page && line.is_beside => {
@@ -223,7 +223,7 @@ fn owner_areas(ledger: &Ledger) -> Vec<ChartLine> {
 
 const COLUMNS: [&str; 4] = ["Memory", "For", "Whose", "Line"];
 
-/// The bytes of a row, and how far they can be trusted.
+/// Returns the bytes of a row, and how far they can be trusted.
 fn memory(row: &LedgerRow) -> String {
     let bytes = units::bytes(row.bytes);
     match (row.is_upper_bound(), row.is_estimate) {
@@ -263,7 +263,7 @@ mod tests {
     use cuda_pitfalls_trace::fixture::{TraceBuilder, programs as fixture};
     use cuda_pitfalls_trace::{LedgerReason, MemoryKind, Trace};
 
-    /// The section as a terminal of 80 columns shows it.
+    /// Returns the section on a terminal of 80 columns.
     fn told(trace: &Trace) -> String {
         let text = view::text(&TraceView::bare(trace), 80);
         let (_, section) = text.split_once("Whose the memory is\n\n").unwrap();

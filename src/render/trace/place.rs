@@ -11,7 +11,7 @@ const LONGEST: usize = 160;
 /// The most frames of the user's own code that a chain shows.
 const MOST_OWN: usize = 4;
 
-/// The innermost line of the user's own code.
+/// Returns the innermost line of the user's own code.
 pub(super) fn place(trace: &Trace, stack: &Stack) -> Option<UserLine> {
     let site = stack.call_site()?;
     let file = site.frame.file.as_deref()?;
@@ -22,7 +22,7 @@ pub(super) fn place(trace: &Trace, stack: &Stack) -> Option<UserLine> {
     })
 }
 
-/// A path, relative to the folder that the program was started in where it lies below it.
+/// Returns a path, relative to the directory that the program was started in where it lies below it.
 fn below_folder<'f>(trace: &Trace, file: &'f str) -> &'f str {
     let folder = trace.start.folder.trim_end_matches('/');
     let below = file.strip_prefix(folder);
@@ -32,8 +32,8 @@ fn below_folder<'f>(trace: &Trace, file: &'f str) -> &'f str {
     }
 }
 
-/// The way from the user's first line to the call, outermost first: `train.py:12 <module>`,
-/// `cli.py:88 setup`, `torch.cuda.is_available`, `cuInit`. What lies inside a framework is folded.
+/// Returns the way from the user's first line to the call, outermost first: `train.py:12 <module>`, `cli.py:88 setup`,
+/// `torch.cuda.is_available`, `cuInit`. Frames inside a framework are folded.
 pub(super) fn chain(event: &TraceEvent) -> Vec<String> {
     let stack = &event.stack;
     let own = stack.users_all();
@@ -92,7 +92,7 @@ fn own_frame(frame: &Frame) -> String {
     }
 }
 
-/// A frame on a line of a whole stack: its function, and where that is.
+/// Returns a frame on a line of a full stack: its function, and its location.
 pub(super) fn frame(frame: &Frame) -> (String, String) {
     let place = match (&frame.file, frame.line) {
         (Some(file), Some(line)) => format!("{file}:{line}"),
@@ -102,7 +102,7 @@ pub(super) fn frame(frame: &Frame) -> (String, String) {
     (shorten_place(&frame.name()), shorten_place(&place))
 }
 
-/// `pid 4711, rank 3, local rank 1`: a process, with the ranks that its launcher gave it.
+/// Returns a process, with the ranks that its launcher gave it: `pid 4711, rank 3, local rank 1`.
 pub(super) fn process_words(trace: &Trace, pid: u32) -> String {
     let mut words = format!("pid {pid}");
     let mut processes = trace.processes.iter().rev();
@@ -120,7 +120,7 @@ pub(super) fn shorten_place(text: &str) -> String {
     shorten_text(text, LONGEST)
 }
 
-/// `0.84 s` since the program was started.
+/// Returns the time since the start of the program: `0.84 s`.
 pub(super) fn since_start(trace: &Trace, t_ns: u64) -> String {
     format_seconds(trace.seconds_since_start(t_ns))
 }
@@ -136,7 +136,7 @@ pub(super) fn format_seconds(seconds: f64) -> String {
     }
 }
 
-/// `GPU 1` in NVML order, or what else is known of the GPU of an event.
+/// Returns `GPU 1` in NVML order, or other known facts about the GPU of an event.
 pub(super) fn gpu(trace: &Trace, event: &TraceEvent) -> String {
     match (&event.gpu, event.device) {
         (Some(uuid), _) => gpu_name(trace, uuid),
@@ -145,7 +145,7 @@ pub(super) fn gpu(trace: &Trace, event: &TraceEvent) -> String {
     }
 }
 
-/// `GPU 1` in NVML order, or the UUID of a GPU that is not known.
+/// Returns `GPU 1` in NVML order, or the UUID of a GPU that is not known.
 pub(super) fn gpu_name(trace: &Trace, uuid: &str) -> String {
     match trace.gpu_index(Some(uuid)) {
         Some(index) => format!("GPU {index}"),
@@ -161,7 +161,7 @@ pub(super) fn value(value: Option<&str>) -> String {
     }
 }
 
-/// `CUDA_ERROR_NO_DEVICE (100)`.
+/// Returns a status with its number: `CUDA_ERROR_NO_DEVICE (100)`.
 pub(super) fn status(status: i64) -> String {
     match status_name(status) {
         name if name == status.to_string() => format!("status {status}"),
@@ -174,7 +174,7 @@ pub(super) fn returned(event: &TraceEvent) -> String {
     event.status.map_or_else(|| "an error".to_owned(), status)
 }
 
-/// A value of `CUlimit` by its number, and what it was set to: sizes are in bytes.
+/// Returns the name of a `CUlimit` by its number, and its value: sizes are in bytes.
 pub(super) fn limit(limit: i32, value: u64) -> (String, String) {
     let Some(name) = limit_name(limit) else {
         return (format!("limit {limit}"), value.to_string());

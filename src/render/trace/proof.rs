@@ -13,7 +13,7 @@ const MOST: usize = 20;
 /// The width of their text on a page, in columns.
 const WIDTH: usize = 90;
 
-/// The scenarios that these findings name, each once, in the order of the findings and at most [`MOST`].
+/// Returns the scenarios that these findings name, each once, in the order of the findings and at most [`MOST`].
 pub(super) fn scenarios<'a>(findings: impl Iterator<Item = &'a Finding>) -> Vec<Scenario> {
     let mut known: HashSet<&str> = HashSet::new();
     let names = findings
@@ -30,7 +30,7 @@ pub(super) fn scenarios<'a>(findings: impl Iterator<Item = &'a Finding>) -> Vec<
         .collect()
 }
 
-/// The text of `show` without its sources, because pages have no addresses.
+/// Returns the text of `show` without its sources, because pages have no addresses.
 pub(super) fn scenario_section(scenario: &Scenario) -> Block {
     let plain = Scenario {
         sources: Vec::new(),
@@ -52,7 +52,7 @@ pub(super) fn scenario_section(scenario: &Scenario) -> Block {
     })
 }
 
-/// The question and the answer of the scenario with this name, behind a colon.
+/// Returns the question and the answer of the scenario with this name, after a colon.
 pub(super) fn answer(name: &str) -> String {
     let known = Known::embedded().scenario(name);
     known

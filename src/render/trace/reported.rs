@@ -28,7 +28,7 @@ const MOST_SENTENCES: usize = 5;
 const ERROR: &str = "error";
 
 impl Level {
-    /// The level of what a rule finds, unless the policy forbids it.
+    /// Returns the level of a rule's findings, unless the policy forbids it.
     pub(super) fn from_severity(severity: Severity) -> Level {
         match severity {
             Severity::Pitfall => Level::Warning,
@@ -144,7 +144,8 @@ pub(super) fn simulated(seen: &TraceView) -> &'static str {
     }
 }
 
-/// The entries: errors, warnings, notes, each in the order of time. `root` is what files are relative to.
+/// Returns the entries: errors, warnings, notes, each in the order of time. `root` is the directory that files are
+/// relative to.
 pub(super) fn all<'a>(seen: &TraceView<'a>, root: &str) -> Vec<Reported<'a>> {
     let mut once = occurrences(seen);
     let notes = note_occurrences(seen, &once);
@@ -152,7 +153,7 @@ pub(super) fn all<'a>(seen: &TraceView<'a>, root: &str) -> Vec<Reported<'a>> {
     at_lines(seen, root, once)
 }
 
-/// The entries without notes about packages that used CUDA: these are not test results.
+/// Returns the entries without notes about packages that used CUDA: these are not test results.
 pub(super) fn without_notes<'a>(seen: &TraceView<'a>, root: &str) -> Vec<Reported<'a>> {
     at_lines(seen, root, occurrences(seen))
 }
@@ -242,7 +243,7 @@ fn refusal_occurrences<'a>(seen: &TraceView<'a>) -> Vec<Occurrence<'a>> {
     explained.collect()
 }
 
-/// The message adds the full stop.
+/// Returns the sentence without its final period, which the message adds.
 fn sentence(refusal: &RefusedCall) -> String {
     refusal.in_words().trim_end_matches('.').to_owned()
 }
@@ -313,7 +314,7 @@ fn note_occurrences<'a>(seen: &TraceView<'a>, said: &[Occurrence<'a>]) -> Vec<Oc
         .collect()
 }
 
-/// The rule that a word of a policy means: `context` for `context:gpu0`, `fork-after-init` for `fork`.
+/// Returns the rule of a word of a policy: `context` for `context:gpu0`, `fork-after-init` for `fork`.
 fn rule_of(forbidden: &str) -> String {
     let word = forbidden
         .split([':', ' ', '=', '>'])
@@ -325,7 +326,7 @@ fn rule_of(forbidden: &str) -> String {
     }
 }
 
-/// A name of a rule, harmless and not empty.
+/// Returns a name of a rule, escaped and not empty.
 fn name(text: &str) -> String {
     let text = shorten_text(&visible(text), 100);
     if text.is_empty() {
@@ -407,7 +408,7 @@ fn message(seen: &TraceView, group: &[Occurrence]) -> String {
     shorten_text(&text, LIMIT)
 }
 
-/// The hash of the rule, the file and the text of the line. Line numbers, PIDs and GPUs are not part of it.
+/// Returns the hash of the rule, the file and the text of the line. Line numbers, PIDs and GPUs are not part of it.
 fn line_fingerprint(rule: &str, place: Option<&FileLine>) -> String {
     let mut hash = Hash::new();
     for part in [

@@ -11,10 +11,10 @@ use crate::words;
 use cuda_pitfalls_core::text::units;
 use cuda_pitfalls_trace::diagnosis::Severity;
 
-/// The findings of a trace: what is to be known first, conditions of the policy that could not be checked, and a test
-/// for each thing that was forbidden and done, for each pitfall and for each explained error; of these two at most
-/// `most` each. `name` is what the trace is called, and `root` what files are relative to: GitHub knows files by their
-/// paths in the repository.
+/// Returns the findings of a trace: warnings first, conditions of the policy that could not be checked, and a test for
+/// each violation of the policy, for each pitfall and for each explained error; at most `most` pitfalls and `most`
+/// explained errors. `name` is the name of the trace, and `root` the directory that files are relative to: GitHub knows
+/// files by their paths in the repository.
 pub(super) fn trace_findings(seen: &TraceView, name: &str, root: &str, most: usize) -> Findings {
     let trace = seen.trace;
     let mut list = trace_remarks(seen);
@@ -115,7 +115,7 @@ fn trace_test(seen: &TraceView, name: &str) -> MachineFinding {
     }
 }
 
-/// The test of an entry: it fails where a policy forbids what was done.
+/// Returns the test of an entry: it fails if a policy forbids what was done.
 fn entry_finding(seen: &TraceView, one: &Reported, number: usize) -> MachineFinding {
     let title = entry_title(one);
     let lines = vec![one.message.clone(), where_it_was(seen, one)];

@@ -29,7 +29,7 @@ const LONGEST: usize = 400;
 /// The name of the fingerprint; its number changes if it is computed in another way.
 const FINGERPRINT: &str = "cudaPitfalls/v1";
 
-/// The whole file. `root` is the folder of the sources.
+/// Returns the complete file. `root` is the directory of the sources.
 pub(super) fn document(seen: &TraceView, root: &str) -> String {
     let log = json!({ "$schema": SCHEMA, "version": "2.1.0", "runs": [run(seen, root)] });
     format!("{log:#}\n")
@@ -67,7 +67,7 @@ fn run(seen: &TraceView, root: &str) -> Value {
     })
 }
 
-/// The root of the sources. Its address is left out where a trace does not have it.
+/// Returns the root of the sources, without an address if the trace does not have it.
 fn root_location(root: &str) -> Value {
     let folder = format!("{}/", root.trim_end_matches('/'));
     let uri = root.starts_with('/').then(|| file::file_uri(&folder));
@@ -197,7 +197,7 @@ fn sarif_invocation(seen: &TraceView, left_out: usize) -> Value {
     without_nulls(invocation)
 }
 
-/// A time in UTC with as many digits of a second as it has.
+/// Returns a time in UTC with as many digits of a second as it has.
 fn format_rfc3339(time: DateTime<Utc>) -> String {
     let text = time.format("%Y-%m-%dT%H:%M:%S%.9f").to_string();
     let text = text.trim_end_matches('0').trim_end_matches('.');
@@ -292,7 +292,7 @@ fn related_locations(seen: &TraceView, root: &str, one: &Reported) -> Vec<Value>
     related
 }
 
-/// An object with one more property.
+/// Returns an object with one more property.
 fn with(mut object: Value, name: &str, value: Value) -> Value {
     if let Some(properties) = object.as_object_mut() {
         properties.insert(name.to_owned(), value);
@@ -324,8 +324,9 @@ fn physical_location(place: &FileLine) -> Value {
     json!({ "physicalLocation": physical })
 }
 
-/// The way from the user's first line to the call, outermost first, as viewers show it step by step: the user's own
-/// lines, such as those of imports, and the function of a package that the last of them called. None if it is one step.
+/// Returns the way from the user's first line to the call, outermost first, as viewers show it step by step: the user's
+/// own lines, such as those of imports, and the function of a package that the last of them called. `None` if it is one
+/// step.
 fn way(seen: &TraceView, root: &str, event: &TraceEvent) -> Option<Vec<Value>> {
     let own = event.stack.users_all();
     let skipped = own.len().saturating_sub(MOST_FRAMES);

@@ -19,8 +19,8 @@ pub fn begin_message(machine: &str, width: usize) -> String {
     )
 }
 
-/// The functions that a program called and that are not modelled, each with the user's own line of the first call where
-/// that is known. `told` are those that the machine wrote down by itself.
+/// Returns the functions that a program called and that are not modeled, each with the user's own line of the first
+/// call, if known. `told` are those that the machine recorded itself.
 pub fn unmodeled_functions(trace: Option<&Trace>, told: &BTreeSet<String>) -> Vec<String> {
     let mut found: BTreeMap<String, Option<String>> =
         told.iter().map(|name| (name.clone(), None)).collect();

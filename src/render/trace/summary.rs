@@ -276,7 +276,7 @@ fn context_summary(trace: &Trace, life: &ContextLife) -> ContextSummary {
     }
 }
 
-/// The JSON Schema of the summary.
+/// Returns the JSON Schema of the summary.
 pub fn schema() -> serde_json::Value {
     schema_of::<TraceSummary>()
 }

@@ -31,7 +31,7 @@ const WIDE_CHARACTER: f64 = 1.0;
 const COLUMNS: f64 = 1000.0;
 const HEIGHT: f64 = 100.0;
 
-/// The picture; nothing where there is nothing to draw.
+/// Returns the picture; empty without events.
 pub(super) fn draw_timeline(
     trace: &Trace,
     entries: &[TraceEntry],
@@ -75,7 +75,7 @@ pub(super) fn draw_timeline(
     out
 }
 
-/// The bands of what is left out of the axis, on one track.
+/// Returns the bands of the periods that are cut out of the axis, on one track.
 fn draw_cuts(axis: &Axis) -> String {
     let mut bands = String::new();
     for (start, end) in &axis.cuts {
@@ -90,7 +90,7 @@ fn draw_cuts(axis: &Axis) -> String {
     bands
 }
 
-/// The memory of each GPU over time, as a change if it was read before the program began.
+/// Returns the memory of each GPU over time, as a change if it was read before the program began.
 fn memory_curves(trace: &Trace) -> BTreeMap<usize, Vec<(u64, i64)>> {
     let mut curves: BTreeMap<usize, Vec<(u64, i64)>> = BTreeMap::new();
     for memory in &trace.memory {
@@ -298,7 +298,7 @@ fn draw_lane(
 /// An event that gets a mark: its time, the index of its entry, and its kind.
 type MarkedEvent = (u64, usize, EntryKind);
 
-/// Every event of every entry that gets a mark, by process.
+/// Returns every event of every entry that gets a mark, by process.
 fn marked_events(entries: &[TraceEntry]) -> BTreeMap<u32, Vec<MarkedEvent>> {
     let mut marked: BTreeMap<u32, Vec<MarkedEvent>> = BTreeMap::new();
     for (place, entry) in entries.iter().enumerate() {

@@ -8,7 +8,7 @@ use cuda_pitfalls_core::text::units;
 use cuda_pitfalls_trace::diagnosis::Severity;
 use cuda_pitfalls_trace::{CallCount, End, History, Trace};
 
-/// `2 pitfalls`, `524 MiB on a GPU that the program did no work on`.
+/// Returns the parts of the totals: `2 pitfalls`, `524 MiB on a GPU that the program did no work on`.
 pub(super) fn parts(seen: &TraceView) -> Vec<String> {
     let wasted = idle_contexts(&seen.history);
     let mut parts = Vec::new();
@@ -55,7 +55,7 @@ fn pitfall_count(seen: &TraceView, is_wasteful: bool) -> Option<String> {
     })
 }
 
-/// The GPUs that a program of the trace did work on.
+/// Returns the GPUs that a program of the trace used.
 fn used_gpus(trace: &Trace) -> BTreeSet<&String> {
     let mut used = BTreeSet::new();
     for (gpu, uses) in trace.counts.iter().flat_map(|counts| &counts.gpus) {

@@ -39,7 +39,7 @@ pub(super) fn nothing(not_seen: &[String]) -> &'static str {
     }
 }
 
-/// Everything that could not be seen; empty if nothing is known to be missing.
+/// Returns all gaps of the trace; empty if nothing is known to be missing.
 pub(super) fn unseen_sentences(history: &History) -> Vec<String> {
     let trace = history.trace;
     let mut all = Vec::new();

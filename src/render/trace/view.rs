@@ -118,7 +118,7 @@ pub(super) fn text(seen: &TraceView, width: usize) -> String {
     terminal::write(&blocks, width.max(NARROWEST))
 }
 
-/// The page for an issue or a job summary, with stacks folded.
+/// Returns the page for an issue or a job summary, with stacks folded.
 pub(super) fn render_markdown(seen: &TraceView) -> String {
     let view = TraceForm::new(seen, MARKDOWN);
     let mut blocks = view.head_blocks();
@@ -127,7 +127,7 @@ pub(super) fn render_markdown(seen: &TraceView) -> String {
     markdown::write(&blocks)
 }
 
-/// The page, without scripts and without links to anything outside.
+/// Returns the page, without scripts and without links to anything outside.
 pub(super) fn render_html(seen: &TraceView) -> String {
     let view = TraceForm::new(seen, HTML);
     let mut blocks = view.head_blocks();
@@ -154,7 +154,7 @@ fn banner_blocks(seen: &TraceView) -> Vec<Block> {
     banners.map(Block::Banner).collect()
 }
 
-/// The calls that CUDA refused, and the error that the program said last, with what `explain` knows of each.
+/// Returns the CUDA calls that failed, and the error that the program printed last, with the explanation of each.
 fn refused(seen: &TraceView) -> Vec<Block> {
     let in_words = |refusal: &RefusedCall| shorten_text(&refusal.in_words(), 1000);
     let calls = seen.refusals.iter().map(in_words);
@@ -164,7 +164,7 @@ fn refused(seen: &TraceView) -> Vec<Block> {
     blocks
 }
 
-/// A list below its heading; nothing of no lines.
+/// Returns a list below its heading; empty without lines.
 fn listed(heading: &str, lines: Vec<String>) -> Vec<Block> {
     if lines.is_empty() {
         return Vec::new();
@@ -395,7 +395,7 @@ impl<'v, 'a> TraceForm<'v, 'a> {
         }))
     }
 
-    /// The scenario that proves a finding; on a page with its question and answer.
+    /// Returns the scenario that proves a finding; on a page with its question and answer.
     fn proof_text(&self, name: &str) -> Text {
         let mut proofs = self.proofs.iter();
         let is_on_page = self.room.is_page && proofs.any(|scenario| scenario.name == name);
@@ -432,8 +432,8 @@ impl<'v, 'a> TraceForm<'v, 'a> {
         })
     }
 
-    /// The entries that there is room for, in the order of time: those with a finding or a violation before the others,
-    /// and stacks as long as they fit.
+    /// Returns the entries that fit, in the order of time: those with a finding or a violation before the others, and
+    /// stacks as long as they fit.
     fn entries(&self) -> BTreeMap<usize, Block> {
         let (told, plain): (Vec<_>, Vec<_>) = self
             .made
@@ -534,7 +534,7 @@ impl<'v, 'a> TraceForm<'v, 'a> {
         })
     }
 
-    /// On a page, links to the cards that have said what is wrong at an entry.
+    /// Returns, for a page, links to the cards that describe the findings at an entry.
     fn card_links(&self, entry: &TraceEntry) -> Vec<Block> {
         let (mut known, mut links) = (HashSet::new(), Vec::new());
         for index in &entry.findings {
@@ -576,7 +576,7 @@ fn times_words(times: usize) -> String {
     }
 }
 
-/// A line of the user's own code, if it is known.
+/// Returns a line of the user's own code, if it is known.
 fn source(line: Option<&str>) -> Option<Block> {
     line.map(|line| Block::Code("", vec![line.to_owned()]))
 }

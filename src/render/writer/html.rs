@@ -16,7 +16,7 @@ pub(crate) fn page(title: &str, blocks: &[Block]) -> String {
     page::page_head(page::POLICY, title, STYLE) + &write(blocks) + page::END
 }
 
-/// The blocks as elements.
+/// Returns the blocks as HTML elements.
 pub(crate) fn write(blocks: &[Block]) -> String {
     blocks
         .iter()
@@ -98,7 +98,7 @@ fn list(tag: &str, items: &[Text]) -> String {
     element(tag, "", &elements)
 }
 
-/// A table, which is scrolled by itself where it is wide.
+/// Returns a table, which scrolls by itself if it is wide.
 fn table_rows(table: &Table) -> String {
     let names: Vec<String> = table.columns.iter().map(|name| escape_html(name)).collect();
     let heads: String = names

@@ -6,7 +6,7 @@ use crate::block::{Block, Entry, Span, Table, Text};
 use cuda_pitfalls_core::text::counts::listed;
 use cuda_pitfalls_core::text::escape::{escape_html, escape_markdown, visible};
 
-/// The blocks with an empty line between them; facts that follow each other are one list.
+/// Returns the blocks with an empty line between them; adjacent facts are one list.
 pub(crate) fn write(blocks: &[Block]) -> String {
     let mut out = String::new();
     let mut is_after_fact = false;
@@ -63,7 +63,7 @@ fn block_markdown(block: &Block) -> String {
     }
 }
 
-/// An item of a list, with its body indented below it.
+/// Returns an item of a list, with its body indented below it.
 fn entry_item(entry: &Entry) -> String {
     let title = inline_markdown(&entry.title);
     let aside = escape_markdown(&entry.aside);
@@ -76,7 +76,7 @@ fn entry_item(entry: &Entry) -> String {
     out
 }
 
-/// A table below its caption. Records are numbered.
+/// Returns a table below its caption. Records are numbered.
 fn table_rows(table: &Table) -> String {
     let mut out = String::new();
     if !table.caption.is_empty() {
@@ -126,7 +126,7 @@ fn inline_markdown(text: &Text) -> String {
     written.collect()
 }
 
-/// Code is not escaped by backslashes; only what ends it or a cell is replaced.
+/// Returns inline code. It is not escaped by backslashes; only characters that end it or a cell are replaced.
 fn code(text: &str) -> String {
     let shown = visible(text).replace('|', "\\|");
     match longest_run(&shown) {
@@ -136,7 +136,7 @@ fn code(text: &str) -> String {
     }
 }
 
-/// A fenced block. Its fence is longer than any run of backticks in the text.
+/// Returns a fenced block. Its fence is longer than any run of backticks in the text.
 pub(crate) fn fenced_block(language: &str, text: &str) -> String {
     let fence = "`".repeat((longest_run(text) + 1).max(3));
     format!("{fence}{language}\n{text}{fence}\n")

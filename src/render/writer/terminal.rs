@@ -38,7 +38,7 @@ impl Style {
     }
 }
 
-/// The blocks in lines of at most `width` columns, with a newline at the end. Code may be longer.
+/// Returns the blocks on lines of at most `width` columns, with a newline at the end. Code may be longer.
 pub(crate) fn write(blocks: &[Block], width: usize) -> String {
     let mut out = String::new();
     write_blocks(&mut out, blocks, width);
@@ -193,7 +193,7 @@ fn write_text(out: &mut String, head: &str, text: &Text, width: usize) {
     }
 }
 
-/// The words of a line of a text.
+/// Returns the words of a line of a text.
 fn shown(line: &[Span]) -> String {
     let words = line.iter().map(|span| match span {
         Span::Plain(text) | Span::Strong(text) | Span::Toned(_, text) | Span::Code(text) => {
@@ -209,7 +209,7 @@ fn shown(line: &[Span]) -> String {
     words.collect()
 }
 
-/// A conspicuous text between rows of asterisks.
+/// Returns a conspicuous text between rows of asterisks.
 fn banner_text(text: &str, width: usize) -> String {
     let lines = words(&escape::terminal(text), width.saturating_sub(8).max(1));
     let longest = lines
@@ -266,7 +266,7 @@ fn table_lines(table: &Table, width: usize) -> String {
         .collect()
 }
 
-/// A line of a program, which is broken only where it is too long: at a space, and continued further in.
+/// Returns a line of a program, which is broken only if it is too long: at a space, with the rest indented further.
 fn code_line(line: &str, width: usize) -> String {
     if display_columns(line) + INDENT.len() <= width {
         return format!("{INDENT}{line}\n");

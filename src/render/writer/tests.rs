@@ -5,7 +5,7 @@ use crate::block::{Block, Entry, Span, Table, Text, Tone};
 /// systems, the end of a line, of a cell, of code and of a script, a tag, a name that is notified.
 const HOSTILE: &str = "::error::x\r\n##[error]\x1b[31m\x1b]0;x\x07\u{9b}31m\u{202e}|```</script><img src=x onerror=x>@me [a](b)";
 
-/// Every block with this text in each of its texts.
+/// Returns every block with this text in each of its texts.
 fn every_block(text: &str) -> Vec<Block> {
     let own = || text.to_owned();
     let link = Span::Link {

@@ -63,7 +63,7 @@ pub(crate) fn missing() -> Option<String> {
         .then(|| "this machine allows no PID namespace".into())
 }
 
-/// A program in a PID namespace; nothing of it outlives the process that started it.
+/// Returns a program in a PID namespace; none of its processes outlives the one that started it.
 fn namespace(program: &[&str]) -> Command {
     let mut command = Command::new("unshare");
     command
@@ -198,12 +198,12 @@ impl Cluster {
             .env("TMPDIR", self.path().join("tmp"))
     }
 
-    /// The folder that all nodes share.
+    /// Returns the directory that all nodes share.
     pub(crate) fn path(&self) -> &Path {
         self.scratch.path()
     }
 
-    /// A program of Slurm's, not yet started.
+    /// Returns a Slurm program, not yet started.
     pub(crate) fn command(&self, program: &str) -> Command {
         let mut command = Command::new(program);
         self.surround(&mut command).stdin(Stdio::null());
@@ -220,7 +220,7 @@ impl Cluster {
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
-    /// A field of `scontrol show node`.
+    /// Returns a field of `scontrol show node`.
     pub(crate) fn field(&self, node: &str, name: &str) -> Option<String> {
         let shown = self.ask(&["scontrol", "show", "node", node]);
         let value = shown

@@ -110,7 +110,7 @@ fn stay(end: Instant) {
     std::thread::sleep(end.saturating_duration_since(Instant::now()));
 }
 
-/// A fresh process again and again: what `cuInit` takes comes and goes with it.
+/// Starts a fresh process again and again: the memory of `cuInit` comes and goes with it.
 fn churn(mut program: Command, end: Instant, rest: Duration) -> Result<(), String> {
     ready();
     while Instant::now() < end {

@@ -47,7 +47,7 @@ impl Held {
         Held { scratch, running }
     }
 
-    /// The folder of the trace.
+    /// Returns the directory of the trace.
     fn folder(&self) -> PathBuf {
         let path = self.scratch.path().join("folder");
         appears(&path);

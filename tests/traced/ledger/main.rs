@@ -13,7 +13,7 @@ use super::{script, text, trace};
 
 const MIB: u64 = 1 << 20;
 
-/// The bytes of each holder after each reading of a process and GPU, with the reading.
+/// Returns the bytes of each holder after each reading of a process and GPU, with the reading.
 fn ledgers(trace: &Trace) -> Vec<(&LedgerReading, BTreeMap<u32, u64>)> {
     let mut held: BTreeMap<(u32, &str), BTreeMap<u32, u64>> = BTreeMap::new();
     let mut all = Vec::new();

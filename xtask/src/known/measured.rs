@@ -180,7 +180,8 @@ impl MeasuredFacts {
     }
 }
 
-/// The scenario about a mask, where the machine did what it answers: `0,99,0` ends before its second 0 is read.
+/// Returns the scenario about a mask, if the machine behaved according to its answer: `0,99,0` ends before its second 0
+/// is read.
 fn scenario_of(mask: &str, status: &str, gpus: &[u32]) -> Option<&'static str> {
     scenario_of_mask(mask).filter(|name| match *name {
         "visibility/duplicate-index-hides-all" => status == "CUDA_ERROR_INVALID_DEVICE",
@@ -281,7 +282,7 @@ fn runs(versions: &BTreeMap<Version, &CallRow>, all: &[Version]) -> Vec<CallRun>
 }
 
 impl CallFacts {
-    /// The C function.
+    /// Returns the C function.
     pub(super) fn function(&self) -> &str {
         self.call
             .split_once('-')
@@ -418,7 +419,8 @@ const fn mask_clause(mask: Option<bool>) -> &'static str {
     }
 }
 
-/// By how much memory grew: on the GPU where it grew most, because the others have the footprint of `cuInit` at most.
+/// Returns the growth of memory on the GPU where it grew most, because the others have the footprint of `cuInit` at
+/// most.
 fn memory(used: Option<&[i64]>) -> Option<String> {
     let most = *used?.iter().max()?;
     Some(if most == 0 {

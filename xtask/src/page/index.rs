@@ -8,7 +8,7 @@ use cuda_pitfalls::scenario::{Scenario, symptom};
 use super::prose::{markdown_link, to_markdown, write_bullets, write_paragraph};
 use super::{FOLDER, Pitfall};
 
-/// The page with links to all others.
+/// Returns the page with links to all others.
 pub fn index(scenarios: &[Scenario]) -> String {
     let mut out =
         "<!-- Made from scenarios/; see CONTRIBUTING.md. -->\n# Pitfalls by symptom\n".to_owned();
@@ -104,7 +104,7 @@ fn without_symptom(out: &mut String, scenarios: &[Scenario]) {
     write_bullets(out, questions);
 }
 
-/// The path of the index, below the root of the repository.
+/// Returns the path of the index, below the root of the repository.
 pub fn path() -> String {
     format!("{FOLDER}/README.md")
 }

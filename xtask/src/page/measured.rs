@@ -44,8 +44,8 @@ pub struct Measurement {
     pub part: ScenarioReport,
 }
 
-/// The measurements in a report of these scenarios. Scenarios that were not run, were simulated, or were measured with
-/// other calls than today's are left out.
+/// Returns the measurements of these scenarios in a report. Scenarios that were not run, were simulated, or were
+/// measured with other calls than today's are left out.
 pub fn report_measurements(
     scenarios: &[Scenario],
     name: &str,
@@ -70,7 +70,8 @@ pub fn report_measurements(
     measured
 }
 
-/// The measurement in a part of a report, judged by today's scenario; `None` if its calls are no longer today's.
+/// Returns the measurement in a part of a report, judged by today's scenario; `None` if its calls are no longer
+/// today's.
 fn part_measurement(
     scenario: &Scenario,
     name: &str,
@@ -113,7 +114,7 @@ fn part_measurement(
     })
 }
 
-/// The requirements of an effect, without their places in the file.
+/// Returns the requirements of an effect, without their places in the file.
 fn effect(checks: &[Check]) -> Vec<(&str, String, String)> {
     let mut effect = Vec::new();
     for check in checks {
@@ -123,7 +124,8 @@ fn effect(checks: &[Check]) -> Vec<(&str, String, String)> {
     effect
 }
 
-/// The evidence for the answer to each question: every run that reached a verdict on it, on the driver's own libcuda.
+/// Returns the evidence for the answer to each question: every run that reached a verdict on it, on the driver's own
+/// libcuda.
 pub fn answer_bases(measured: &[Measurement]) -> BTreeMap<String, Basis> {
     let mut by: BTreeMap<&str, Vec<&Measurement>> = BTreeMap::new();
     for measurement in measured {
@@ -181,7 +183,7 @@ fn attempts_counted(case: &CaseReport) -> u32 {
     case.outcomes.iter().map(|outcome| outcome.count).sum()
 }
 
-/// The interpreter of lines, with those packages that they need; `None` for calls.
+/// Returns the interpreter of lines, with those packages that they need; `None` for calls.
 pub(crate) fn lines_interpreter(machine: &Machine, part: &ScenarioReport) -> Option<Interpreter> {
     let cases = part.plan.iter().flat_map(|plan| &plan.cases);
     let lines: Vec<&Python> = cases.filter_map(|case| case.python.as_ref()).collect();
@@ -205,7 +207,7 @@ impl Measurement {
             .unwrap_or("unknown")
     }
 
-    /// The interpreter, with those packages that the lines need; `None` for a measurement of calls.
+    /// Returns the interpreter, with those packages that the lines need; `None` for a measurement of calls.
     fn python_interpreter(&self) -> Option<Interpreter> {
         lines_interpreter(&self.machine, &self.part)
     }
@@ -219,7 +221,7 @@ impl Measurement {
         }
     }
 
-    /// The measured versions of the packages that its lines need, or of libcudart.
+    /// Returns the measured versions of the packages that its lines need, or of libcudart.
     fn versions(&self) -> Vec<(String, String)> {
         let Some(Interpreter {
             version, packages, ..
@@ -270,7 +272,7 @@ impl Measurement {
         )
     }
 
-    /// The driver's version, and that of the libcuda if it is another driver's.
+    /// Returns the driver's version, and that of the libcuda if it is another driver's.
     pub(crate) fn driver(&self) -> String {
         let version = self.machine.driver_version.as_deref().unwrap_or("unknown");
         match self.machine.other_libcuda() {
@@ -318,7 +320,7 @@ pub(super) struct Reference<'m> {
 }
 
 impl<'m> Reference<'m> {
-    /// The latest report of the usual machine and libcudart without other processes, if there is one.
+    /// Returns the latest report of the usual machine and libcudart without other processes, if one exists.
     pub(super) fn new(scenario: &Scenario, own: &[&'m Measurement]) -> Reference<'m> {
         let rank = |measurement: &&'m Measurement| {
             let is_usual = (
@@ -357,7 +359,7 @@ impl<'m> Reference<'m> {
         there.or(self.of.first()).copied()
     }
 
-    /// The instance of that measurement, otherwise the first.
+    /// Returns the instance of that measurement, otherwise the first.
     pub(super) fn instance<'s>(&self, scenario: &'s Scenario) -> Option<&'s Instance> {
         let first = scenario.instances.first();
         let Some(shown) = self.shown() else {
@@ -406,7 +408,7 @@ pub(super) fn write_machines(out: &mut String, scenario: &Scenario, own: &[&Meas
     out.push_str("\n</details>\n");
 }
 
-/// The table of machines, with a row for each report and libcudart.
+/// Returns the table of machines, with a row for each report and libcudart.
 fn machines_table(scenario: &Scenario, own: &[&Measurement]) -> MarkdownTable {
     let mut rows: BTreeMap<_, Vec<&Measurement>> = BTreeMap::new();
     for measurement in own {
@@ -470,7 +472,7 @@ fn tried_versions(own: &[&Measurement]) -> String {
     )
 }
 
-/// The measured versions of libcudart, oldest first.
+/// Returns the measured versions of libcudart, oldest first.
 pub(super) fn libcudart_versions(own: &[&Measurement]) -> Vec<Version> {
     let mut versions = BTreeSet::new();
     for measurement in own {

@@ -107,7 +107,7 @@ fn calls_table(instance: &Instance, cases: &[(&str, &Case)]) -> MarkdownTable {
     table
 }
 
-/// The Python of a case, with what each line returned and called, and names instead of UUIDs.
+/// Returns the Python of a case, with what each line returned and called, and names instead of UUIDs.
 fn seen_lines(measurement: &Measurement, case: &str) -> Option<Vec<String>> {
     let plan = measurement.part.plan.as_ref()?;
     let program = lines::case_program(plan.case(case), &measurement.part.case(case)?.view())?;
@@ -132,7 +132,7 @@ fn start(case: &Case) -> String {
     words.join(", ")
 }
 
-/// A step as a C call, with the name that it binds, where it runs, and its label if checks use it.
+/// Returns a step as a C call, with the name that it binds, its thread or process, and its label if checks use it.
 fn call(instance: &Instance, step: &Step) -> String {
     if step.has(Effect::Marks) {
         return format!("(memory is read){}", named(instance, step));

@@ -9,7 +9,7 @@ use cuda_pitfalls_calls as calls;
 /// The longest line. Single words and links may be longer.
 const WIDTH: usize = 100;
 
-/// Text on one line, with special characters escaped and nothing added.
+/// Returns text on one line, with special characters escaped and nothing added.
 pub(super) fn escape_text(text: &str) -> String {
     text.split_whitespace()
         .map(visible)
@@ -17,7 +17,7 @@ pub(super) fn escape_text(text: &str) -> String {
         .join(" ")
 }
 
-/// A sentence as Markdown. Text between backticks is code.
+/// Returns a sentence as Markdown. Text between backticks is code.
 pub(crate) fn to_markdown(text: &str) -> String {
     let text = escape_text(text);
     let mut out = String::with_capacity(text.len());
@@ -52,7 +52,7 @@ fn is_word(c: char) -> bool {
     c.is_ascii_alphanumeric() || c == '_'
 }
 
-/// The parentheses right after a name, as in `cudaSetDevice(0)`.
+/// Returns the parentheses right after a name, as in `cudaSetDevice(0)`.
 fn arguments(text: &str) -> Option<&str> {
     let text = text.get(..=text.find(')')?)?;
     (text.starts_with('(') && text.len() <= 40 && !text.contains('`')).then_some(text)
@@ -75,7 +75,7 @@ fn is_c_name(word: &str) -> bool {
         || is_call
 }
 
-/// Code within a line. Quotes show whitespace at the ends, and empty text.
+/// Returns code within a line. Quotes show whitespace at the ends, and empty text.
 pub(super) fn code(text: &str) -> String {
     let text = visible(text);
     if text.is_empty() || text.trim() != text {
@@ -88,7 +88,7 @@ pub(super) fn code(text: &str) -> String {
     }
 }
 
-/// A text with a capital first letter.
+/// Returns a text with a capital first letter.
 pub(super) fn capitalize_first(text: &str) -> String {
     let mut letters = text.chars();
     letters
@@ -101,7 +101,7 @@ pub(super) fn value(value: &Scalar) -> String {
     code(&value.to_string())
 }
 
-/// A link; `words` are Markdown.
+/// Returns a link; `words` are Markdown.
 pub(super) fn markdown_link(words: &str, to: &str) -> String {
     format!("[{words}]({to})")
 }
@@ -159,7 +159,7 @@ fn write_wrapped(out: &mut String, words: &str, first: &str, others: &str) {
     out.push('\n');
 }
 
-/// The pieces between spaces; code is a single piece, with its spaces.
+/// Returns the pieces between spaces; code is a single piece, with its spaces.
 fn split_at_spaces(words: &str) -> Vec<&str> {
     let mut pieces = Vec::new();
     let (mut start, mut in_code) = (0, false);

@@ -13,7 +13,7 @@ use super::measured::{Measurement, Reference};
 use super::prose::{code, escape_text, markdown_link, to_markdown, write_paragraph};
 use crate::table::MarkdownTable;
 
-/// The checks about a case: those of the effect, and its own.
+/// Returns the checks about a case: those of the effect, and its own.
 fn checks_of<'a>(measurement: &'a Measurement, case: &str) -> Vec<&'a Check> {
     let plan = measurement.part.plan.as_ref();
     let own = plan
@@ -143,7 +143,7 @@ fn values(measurement: &Measurement) -> String {
     values.join(", ")
 }
 
-/// The description of a case, unless it is the trap or the control.
+/// Returns the description of a case, unless it is the trap or the control.
 fn does(measurement: &Measurement, case: &CaseReport) -> Option<String> {
     let plan = measurement.part.plan.as_ref()?.case(&case.name)?;
     Some(format!(
@@ -163,7 +163,7 @@ fn mixed_outcomes(case: &CaseReport) -> Option<String> {
     ))
 }
 
-/// The cell of a fact, if checks ask about it or it is always shown.
+/// Returns the cell of a fact, if checks ask about it or it is always shown.
 fn fact_cell(kind: &FactKind, asked: &[&Check], look: &Look<'_>) -> String {
     let is_shown = is_fact_asked(asked, kind)
         || matches!(
@@ -182,7 +182,7 @@ fn fact_cell(kind: &FactKind, asked: &[&Check], look: &Look<'_>) -> String {
     }
 }
 
-/// The status, and the values that checks ask about.
+/// Returns the status, and the values that checks ask about.
 fn returned(step: &StepObservation, checks: &[&Check]) -> String {
     if !step.returned {
         return "did not return".to_owned();
@@ -199,7 +199,7 @@ fn returned(step: &StepObservation, checks: &[&Check]) -> String {
     words.join(", ")
 }
 
-/// A value; a large round number is also shown as a size.
+/// Returns a value; a large round number is also shown as a size.
 fn value(value: &Value) -> String {
     match value {
         Value::Int(number) if *number >= 1 << 20 && *number % (1 << 16) == 0 => {
@@ -231,7 +231,7 @@ const LEAST_SCALE: u64 = 16 << 20;
 /// The characters of a full bar.
 const BAR_WIDTH: u64 = 8;
 
-/// A bar of block characters, with a space behind it; empty for what rounds to nothing.
+/// Returns a bar of block characters, with a space after it; empty if the value rounds to 0.
 fn memory_bar(bytes: i64, scale: u64) -> String {
     let eighths = bytes.unsigned_abs().saturating_mul(8 * BAR_WIDTH) / scale;
     let mut bar = "█".repeat((eighths / 8) as usize);
@@ -246,7 +246,7 @@ fn memory_bar(bytes: i64, scale: u64) -> String {
     bar
 }
 
-/// The changes in memory, by GPU, each with a bar.
+/// Returns the changes in memory, by GPU, each with a bar.
 fn memory(step: &StepObservation, scale: u64) -> String {
     let mut lines = Vec::new();
     for (gpu, memory) in in_order(&step.memory) {
@@ -278,7 +278,7 @@ fn change(bytes: i64) -> String {
     }
 }
 
-/// A size in MiB, exactly: with up to four decimal places, or followed by the bytes.
+/// Returns an exact size in MiB: with up to four decimal places, or followed by the bytes.
 pub(super) fn exact_mib(bytes: i64) -> String {
     const MIB: i64 = 1 << 20;
     if bytes < MIB {

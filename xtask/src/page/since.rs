@@ -111,7 +111,7 @@ fn write_releases(out: &mut String, scenario: &Scenario, asked: &[&LineReleases]
     }
 }
 
-/// Each expectation with its reason, as sentences.
+/// Returns each expectation with its reason, as sentences.
 pub(super) fn expectation_reasons(expect: &[Expectation]) -> Vec<String> {
     let mut reasons = Vec::new();
     for (line, expectation) in versions::lines(expect, value).iter().zip(expect) {

@@ -9,7 +9,7 @@ use xtask::page::{self, Measurement};
 
 use crate::made;
 
-/// The rows of the scenario's page that link the report of a measurement.
+/// Returns the rows of the scenario's page that link the report of a measurement.
 fn rows<'p>(pages: &'p BTreeMap<String, String>, measurement: &Measurement) -> Vec<&'p str> {
     let page = &pages[&format!("{}/{}.md", page::FOLDER, measurement.part.scenario)];
     let link = format!("/reports/{}) |", measurement.report);

@@ -93,7 +93,7 @@ pub(super) fn attach_reproducer(
     });
 }
 
-/// The last part of an instance's name, as a file name; `scenario` if the name is empty.
+/// Returns the last part of an instance's name, as a file name; `scenario` if the name is empty.
 pub(super) fn instance_stem(name: &str) -> String {
     let name = if name.ends_with('/') || name.is_empty() {
         "scenario"
@@ -123,7 +123,7 @@ fn pack_entries(file: &mut File, folder: &str, entries: &[ArchiveFile]) -> io::R
     archive.into_inner()?.finish().map(drop)
 }
 
-/// A redactor that knows the names of this host and user.
+/// Returns a redactor that knows the names of this host and user.
 pub(in crate::cli) fn host_redactor() -> Redactor {
     Redactor::new(&host(), &user())
 }

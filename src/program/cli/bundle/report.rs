@@ -39,7 +39,7 @@ pub(super) fn bundle_report(arguments: &BundleArguments) -> Outcome {
     Ok(write(arguments, &stem, &entries))
 }
 
-/// The report that the bundle is made of, judged by today's rules.
+/// Returns the report that the bundle is made of, judged by today's rules.
 fn open_report(arguments: &BundleArguments) -> Result<StoredReport, Exit> {
     let stored = Stored::open(&arguments.report).and_then(|stored| stored.report());
     let mut report = with_words(stored.map_err(|error| fail(error, Exit::Usage, false))?);
@@ -59,7 +59,10 @@ fn is_measured(view: &ReportView<'_>) -> bool {
     scenarios.any(|one| one.verdict.kind != Kind::Skipped)
 }
 
-/// The name of the bundle. Fails if the bug report would be about nothing that was measured.
+/// Returns the name of the bundle.
+///
+/// # Errors
+/// Returns an error if nothing that the bug report would cover was measured.
 fn check_relevant(report: &StoredReport, name: Option<&str>) -> Result<String, Exit> {
     let view = report.view();
     let Some(first) = view.scenarios.first() else {
@@ -110,7 +113,7 @@ fn is_about(name: Option<&str>, instance: &str, scenario: &str, verdict: &Verdic
     }
 }
 
-/// The same report without what tells where it was made.
+/// Returns the report without data that identifies its origin.
 fn redact_report(report: &StoredReport) -> Result<StoredReport, serde_json::Error> {
     let mut document = serde_json::to_value(report)?;
     host_redactor().json(&mut document);
@@ -120,7 +123,7 @@ fn redact_report(report: &StoredReport) -> Result<StoredReport, serde_json::Erro
     })
 }
 
-/// The scenario files, and the reproducers of those that can be written.
+/// Returns the scenario files, and the reproducers of those that can be written.
 fn add_sources(report: &ReportView<'_>, entries: &mut Vec<ArchiveFile>) -> Vec<Attached> {
     let mut attached = Vec::new();
     let mut told: Vec<&str> = Vec::new();

@@ -55,7 +55,7 @@ fn case(name: &str, steps: Vec<Step>, mask: Option<&str>) -> CasePlan {
     }
 }
 
-/// A plan without a question, with what the rules of validity need to know about a case.
+/// Returns a plan without a question, with the facts about a case that the rules of validity need.
 pub(super) fn plan_of(case: &CasePlan) -> Plan {
     Plan {
         cases: vec![case.clone()],

@@ -2,7 +2,7 @@
 
 use cuda_pitfalls_core::recording::Recording;
 
-/// The change in bytes from one step (`None` for the baseline) to another.
+/// Returns the change in bytes from one step (`None` for the baseline) to another.
 pub(super) fn change(
     recording: &Recording,
     from: Option<usize>,
@@ -16,7 +16,7 @@ pub(super) fn change(
     Some(used_after(recording, to, gpu)?.saturating_sub(start?))
 }
 
-/// `used` before the first step, in bytes.
+/// Returns `used` before the first step, in bytes.
 pub(super) fn used_before(recording: &Recording, gpu: usize) -> Option<u64> {
     recording
         .snapshots
@@ -27,7 +27,7 @@ pub(super) fn used_before(recording: &Recording, gpu: usize) -> Option<u64> {
         .used_bytes
 }
 
-/// `used` after a step, in bytes: that of the last snapshot up to it, since equal snapshots are left out.
+/// Returns `used` after a step, in bytes: that of the last snapshot up to it, since equal snapshots are left out.
 fn used_after(recording: &Recording, step: usize, gpu: usize) -> Option<u64> {
     let mut before_exit = recording
         .snapshots

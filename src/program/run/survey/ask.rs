@@ -25,7 +25,7 @@ struct SurveyJob<'i> {
 }
 
 impl SurveyRun<'_> {
-    /// The document to fill: a new one, or that of the survey to resume.
+    /// Returns the document to fill: a new one, or that of the survey to resume.
     pub(super) fn document(&mut self, left_out: Vec<LeftOut>) -> SurveyDocument {
         self.stored
             .take()

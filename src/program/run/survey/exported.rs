@@ -5,8 +5,8 @@ use std::path::Path;
 use cuda_pitfalls_core::machine::Machine;
 use cuda_pitfalls_instrument::forwarding;
 
-/// Every function that libcuda and the libcudarts export and that is named like those of CUDA; none if no library can be
-/// read.
+/// Returns every function that libcuda and the libcudarts export and whose name is like those of CUDA; empty if no
+/// library can be read.
 pub(super) fn exported_functions(machine: &Machine) -> Vec<String> {
     let mut paths = Vec::new();
     for library in &machine.libraries {

@@ -60,7 +60,7 @@ impl SurveyRun<'_> {
         self.end(document)
     }
 
-    /// The questions that follow from these rows, of those that are wanted.
+    /// Returns the wanted questions that follow from these rows.
     fn next_items(
         &self,
         rows: &[NeedRow],

@@ -142,7 +142,7 @@ impl From<Invalid> for RowListError {
     }
 }
 
-/// The list of rows.
+/// Returns the list of rows.
 pub(crate) fn list(rows: Option<&Path>) -> Result<List, RowListError> {
     rows.map_or_else(
         || Ok(python::built_in()?),
@@ -150,7 +150,7 @@ pub(crate) fn list(rows: Option<&Path>) -> Result<List, RowListError> {
     )
 }
 
-/// The list in a file that an option names.
+/// Returns the list in a file that an option names.
 pub(in crate::run) fn file<T>(
     option: &'static str,
     path: &Path,
@@ -208,7 +208,7 @@ impl SurveyRun<'_> {
         self.end_lines(&lines, document, clock)
     }
 
-    /// The rows of lines that no interpreter can run here.
+    /// Returns the rows of lines that no interpreter can run here.
     fn rows_without_python(
         &self,
         lines: &[PythonLine],

@@ -51,7 +51,7 @@ fn asks_framework(options: &SurveyOptions) -> bool {
     programs.any(|program| program.is_framework() && program.is_chosen(&options.selectors))
 }
 
-/// The surveys that take an option, if it is one of some kinds only: `survey calls` and `survey startup`.
+/// Returns the surveys that have an option, if only some kinds have it: `survey calls` and `survey startup`.
 pub(crate) fn name_takers(option: &str) -> Option<String> {
     let mut takers = Vec::new();
     for kind in SurveyKind::all() {
@@ -67,7 +67,7 @@ pub(crate) fn name_takers(option: &str) -> Option<String> {
 }
 
 pub(in crate::run) trait Selectable {
-    /// Its name, which is unique.
+    /// Returns its name, which is unique.
     fn key(&self) -> String;
 
     /// Returns the names of the groups that it belongs to.
@@ -101,8 +101,8 @@ impl Selectable for PythonLine {
     }
 }
 
-/// The questions that match a selector, without those that match a selector with `!`. If all selectors have `!`, they
-/// are taken out of all questions.
+/// Returns the questions that match a selector, without those that match a selector with `!`. If all selectors have
+/// `!`, these are removed from all questions.
 pub(in crate::run) fn choose_items<C: Selectable>(
     mut items: Vec<C>,
     selectors: &[String],
@@ -145,7 +145,7 @@ pub(super) fn check_meaning<C: Selectable>(
     Ok(())
 }
 
-/// The selector without its `!`.
+/// Returns the selector without its `!`.
 fn plain_selector(selector: &str) -> &str {
     selector.strip_prefix('!').unwrap_or(selector)
 }

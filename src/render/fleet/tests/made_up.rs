@@ -96,7 +96,7 @@ fn measured() -> Rule {
     }
 }
 
-/// The largest group of answers.
+/// Returns the largest group of answers.
 pub(super) fn answers(fleet: &Fleet) -> &Group {
     fleet
         .groups
@@ -113,7 +113,7 @@ pub(super) fn merged(reports: &[Value]) -> Fleet {
     merged_with(&texts, measured())
 }
 
-/// Every difference in short: the question, the machines, and in what.
+/// Returns every difference as short text: the question, the machines, and the property.
 fn told(fleet: &Fleet) -> Vec<(String, Vec<String>, String)> {
     let all = words::in_words(fleet).into_iter().map(|one| {
         let contrasts = one

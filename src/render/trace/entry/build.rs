@@ -56,7 +56,7 @@ impl<'h, 'a> Builder<'h, 'a> {
         }
     }
 
-    /// The entries of all events, in the order of time.
+    /// Returns the entries of all events, in the order of time.
     pub(super) fn entries(mut self) -> Entries<'a> {
         for (index, event) in self.history.trace.events.iter().enumerate() {
             self.event(index, event);

@@ -50,7 +50,7 @@ pub(in crate::run) struct Ground {
 }
 
 impl Ground {
-    /// The arguments of a tracer on this ground, up to its program. `returns` replaces what the ground says of it,
+    /// Returns the arguments of a tracer on this ground, up to its program. `returns` replaces the ground's value,
     /// unless it is empty.
     pub(in crate::run) fn arguments(
         &self,
@@ -133,7 +133,7 @@ impl Attempts {
         }
     }
 
-    /// The same, with these variables in every attempt: set, or unset where there is no value.
+    /// Returns the attempts with these variables in each of them: set, or unset if there is no value.
     pub(in crate::run) fn with(self, variables: BTreeMap<OsString, Option<OsString>>) -> Attempts {
         Attempts { variables, ..self }
     }
@@ -147,13 +147,13 @@ impl Attempts {
         self.jobs
     }
 
-    /// A sentence about a process that could not be killed, if there is one.
+    /// Returns a sentence about a process that could not be killed, if there is one.
     pub(in crate::run) fn unkillable_process(&self) -> Option<String> {
         let pid = self.unkillable.load(Ordering::Relaxed);
         (pid != 0).then(|| format!("process {pid} could not be killed"))
     }
 
-    /// The wall time of all attempts, added up, in nanoseconds.
+    /// Returns the wall time of all attempts, added up, in nanoseconds.
     pub(super) fn spent_ns(&self) -> u64 {
         self.spent_ns.load(Ordering::Relaxed)
     }
@@ -273,7 +273,7 @@ impl Attempts {
         }
     }
 
-    /// The caller's environment, changed for a row.
+    /// Returns the caller's environment, changed for a row.
     fn environment(&self, line: &PythonLine, folder: &Path) -> BTreeMap<OsString, OsString> {
         let mut environment: BTreeMap<OsString, OsString> = std::env::vars_os().collect();
         // Each attempt caches for itself, so that it does not profit from what an earlier one compiled.
@@ -309,7 +309,7 @@ impl Attempts {
     }
 }
 
-/// The caller's PYTHONPATH with absolute paths, so that it is valid in any folder.
+/// Returns the caller's PYTHONPATH with absolute paths, so that it is valid in any directory.
 fn python_path() -> Option<OsString> {
     let paths = std::env::var_os(MODULES)?;
     let paths = std::env::split_paths(&paths).filter(|path| !path.as_os_str().is_empty());
@@ -335,7 +335,7 @@ fn lay_out(folder: &Path, line: &PythonLine) -> io::Result<()> {
     fs::write(folder.join("ask.py"), line.ask.clone() + "\n")
 }
 
-/// The name of a row as part of a path.
+/// Returns the name of a row as part of a path.
 fn file_name(id: &str) -> String {
     let kept = id.chars().map(|c| {
         if c.is_ascii_alphanumeric() || "._-".contains(c) {
