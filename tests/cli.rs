@@ -144,7 +144,7 @@ fn explain_passes_its_input_through_and_answers_what_stands_at_its_end() {
         String::from_utf8_lossy(&closed.stderr)
     );
     assert_eq!(String::from_utf8_lossy(&closed.stderr), answer);
-    // A disk that is full is said at the end.
+    // A full disk is reported at the end.
     let full = fs::OpenOptions::new()
         .write(true)
         .open("/dev/full")

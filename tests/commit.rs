@@ -31,7 +31,7 @@ fn a_report_names_the_commit_it_was_built_from() {
         hash.len() >= 12 && hash.bytes().all(|byte| byte.is_ascii_hexdigit()),
         "{commit}"
     );
-    // Between a commit and the next build the program is that of the commit before.
+    // Between a commit and the next build, the program is from the previous commit.
     let known = Command::new("git")
         .arg("-C")
         .arg(root())

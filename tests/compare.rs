@@ -60,7 +60,7 @@ fn recordings_are_compared_as_text_and_json() {
         change(found.expect("it is in the report"));
         scratch.file("edited.json", report.to_string())
     };
-    // What another version of the program made of the same recordings is no difference.
+    // A different judgment of the same recordings by another version of the program is not a difference.
     let path = edited(|scenario| {
         scenario["verdict"]["kind"] = "not_reproduced".into();
         scenario["cases"][0]["outcomes"][0]["observation"]["steps"][0]["status"]["code"] = 1.into();
@@ -127,7 +127,7 @@ fn a_folder_with_a_survey_means_the_survey() {
         files[side]["name"] = folders[side]["name"].clone();
     }
     assert_eq!(folders, files);
-    // The controls beside it are still a report like any other.
+    // The controls next to it are still a report like any other.
     let controls = compare(&[
         &file(&mask, "report.json"),
         &file(&first_look, "report.json"),

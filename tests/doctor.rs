@@ -128,7 +128,7 @@ fn what_cannot_be_asked_is_refused() {
         code == 2 && why.contains(&format!("in `{absent}` (TMPDIR): ")),
         "{code}: {why}"
     );
-    // As for other programs, an empty one is none; and a real machine needs none.
+    // As in other programs, an empty variable counts as unset; and a real machine does not need it.
     assert_eq!(doctor(&["--on", "sim"], &[("TMPDIR", "")]).1, 0);
     let (document, code) = doctor(&["--on", "cuda"], &[("TMPDIR", &absent)]);
     assert!(

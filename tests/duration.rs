@@ -22,8 +22,8 @@ fn estimates_of_whole_runs_are_within_a_half_of_what_they_took() {
             .filter_map(|scenario| scenario.plan.as_ref());
         let expected = estimate::run(plans, report.machine.gpus.len(), Pace::default());
         let took = Duration::from_nanos(report.run.elapsed_ns);
-        // What belongs to a survey has a handful of attempts, and its time is the survey's. A few questions are no whole
-        // run: lines of one package may take half the time of another's.
+        // Reports of a survey have a handful of attempts, and the time of the survey. A few questions
+        // are not a full run: lines of one package may take half the time of another's.
         let is_few = report.scenarios.len() < 6;
         // A run that was given some of the GPUs may share the machine with a run on the others.
         let is_beside_another = report.run.calibration.len() < report.machine.gpus.len();
@@ -69,7 +69,7 @@ fn round(scenario: &ScenarioReport) -> Option<Duration> {
 
 #[test]
 fn essential_round_takes_its_documented_time() {
-    // The least of several reports: what disturbed one of them is no property of the question.
+    // The minimum of several reports: a disturbance in one of them is not a property of the question.
     let mut rounds: BTreeMap<String, Duration> = BTreeMap::new();
     for (name, report) in read_reports() {
         if report.machine.gpus.len() != 2 || name.contains("libcudart") {

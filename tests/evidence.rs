@@ -174,7 +174,7 @@ fn every_expectation_applied_in_the_report_that_it_names() {
                     name.clone(),
                 )
             };
-            // Of the expected verdicts the first whose condition holds is the one that counts.
+            // The first expected verdict with a condition that holds is the one that counts.
             applied.extend(
                 plan.expect
                     .iter()

@@ -125,7 +125,7 @@ const KNOWN: [(&str, usize); 13] = [
         "facts: survey calls: cudaSetDevice with 11.8 on 2x NVIDIA H200",
         1,
     ),
-    // docs/findings.md: it ends the process with SIGSEGV, which was no outcome at first.
+    // docs/findings.md: it ends the process with SIGSEGV, which did not count as an outcome at first.
     (
         "crashed: device/second-runtime-reset-hurts-the-first with 13.0 on 2x NVIDIA H200",
         1,
@@ -172,8 +172,9 @@ fn committed_reports_differ_only_as_documented() {
         .iter()
         .map(|file| file.to_string_lossy().into_owned())
         .collect();
-    // Two runs at once had one of two GPUs each (`--gpus`): half of the questions have too few, and bytes are a neighbour's.
-    // So it is with most that were beside strangers, and some were cut off.
+    // Two runs at once had one of two GPUs each (`--gpus`): half of the questions have too few GPUs, and
+    // bytes may belong to the other run. The same holds for most runs with co-tenants, and some were
+    // interrupted.
     committed.retain(|path| !path.contains("all-at-once") && !path.contains("/strangers/"));
     merge(
         &scratch,
@@ -340,7 +341,8 @@ fn what_changed_between_two_audits_is_told() {
     scratch
         .run(&["fleet", "diff", &old, "Cargo.toml"])
         .ended(2, "usage");
-    // What changed fails only who asks for it: a machine is gone, and no verdict is another one.
+    // A change fails the command only if an option says so: a machine is missing, and no verdict has
+    // changed.
     scratch
         .run(&[
             "fleet",
@@ -452,7 +454,7 @@ fn a_label_names_the_folder_of_the_report() {
         let report: Value = read_json(audit.join(name).join("report.json"));
         assert_eq!(report["run"]["id"], json!(name));
     }
-    // As README compares two machines.
+    // The comparison of two machines in README.
     let mut command = std::process::Command::new("sh");
     let compare = format!("exec {} compare gpu-1-* login.example-*", common::PROGRAM);
     let ended = command

@@ -140,7 +140,8 @@ fn in_order(fleet: &Fleet) {
             "{counts:?}"
         );
     }
-    // A verdict, then facts, then no answer, then bytes; of one kind a smaller share of the machines before a larger.
+    // A verdict, then facts, then no answer, then bytes; within a kind, a smaller share of the machines
+    // before a larger.
     let weight = |difference: &cuda_pitfalls::fleet::Difference| {
         let kind = match difference.what {
             What::Outcome {

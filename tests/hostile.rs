@@ -303,7 +303,7 @@ fn a_hostile_trace_is_refused_in_text() {
     let evil = r#"\u001b[31m\u009b\n::error::it is \u202e"#.to_string();
     let file = scratch.path().join(format!("trace{EVIL}.ndjson"));
     for second in [
-        // A name that is none: the error repeats it.
+        // An invalid name: the error repeats it.
         format!("{{\"line\":\"{evil}\"}}"),
         format!("{{\"line\":\"event\",\"what\":\"{evil}\"}}"),
         first.replacen(

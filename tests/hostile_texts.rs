@@ -164,7 +164,7 @@ fn no_form_of_a_document_obeys_its_texts() {
                 .collect()
         });
         match kind {
-            // Of a report whose lists are cut, parts contradict each other.
+            // The parts of a report with truncated lists contradict each other.
             "report" => reduce(&mut document),
             _ if document.is_object() => shorten(&mut document, 12),
             _ => {}

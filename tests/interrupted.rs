@@ -268,7 +268,7 @@ fn not_durable(ran: Ran) {
 
 #[test]
 fn a_folder_that_cannot_be_made_is_exit_code_74() {
-    // The second refuses root too, to whom a folder without write permission is no obstacle.
+    // The second is denied to root too, who can write to a directory without write permission.
     for out in ["/dev/full/x", "/proc/x"] {
         let scratch = Scratch::new();
         let file = "tests/selftest/clean.toml";
@@ -325,7 +325,7 @@ fn irregular_junit_file_is_rejected_and_untouched() {
     assert!(made.success());
     for path in ["/dev/full", &pipe] {
         let more = ["--repeat", "1", "--junit", path];
-        // A pipe without a reader would hold whoever opens it to write.
+        // A pipe without a reader would block a process that opens it for writing.
         scratch
             .simulated(MACHINE, &["tests/selftest/clean.toml"], &more)
             .ended(2, "usage");

@@ -186,7 +186,7 @@ fn a_file_that_asks_something_else_is_refused() {
         .ended(2, "usage")
         .says("context/stays-until-exit: not in this report");
 
-    // The verdict answers today's question, so it stands beside that one.
+    // The verdict answers today's question, so it is shown with that one.
     fs::write(&own, source.replacen("\"Does a", "\"Today, does a", 1)).expect("a file of our own");
     scratch
         .run(&["judge", &stored, "--with", &own])
@@ -308,7 +308,7 @@ fn a_bundle_is_whole_or_not_there() {
         names.contains(&"scenario/report.json".to_owned()),
         "{names:?}"
     );
-    // It replaces nothing, and leaves nothing beside it.
+    // It replaces nothing, and leaves no other file.
     scratch
         .run(&["bundle", &path, "", "--out", &out])
         .ended(2, "usage");

@@ -121,7 +121,7 @@ fn a_step_that_cannot_refuse_anything_decides_nothing() {
                 flags,
                 &raw const listed,
             );
-            // A listener that is closed is none.
+            // A closed listener does not count.
             if libc::fcntl(listener as i32, libc::F_SETFD, 0) == 0 {
                 Ok(())
             } else {
@@ -181,7 +181,8 @@ fn do_without(calls: impl IntoIterator<Item = i64>) {
             let mut command = scratch.command(&[arguments, &["--on", "sim"], &more].concat());
             refuse(&mut command, call, libc::ENOSYS, None);
             let ran = scratch.ran(command);
-            // It is as on a whole kernel, or it is not decided: what it never is is the opposite.
+            // The result is the same as on a complete kernel, or undecided, but never the
+            // opposite.
             let is_right = ran.code == Some(whole) || [3, 4, 70, 74].map(Some).contains(&ran.code);
             if !is_right || ran.stderr.contains("panicked at src") {
                 wrong.push(format!("without call {call}: {ran:#?}"));

@@ -61,7 +61,7 @@ fn nothing_follows_from_memory_that_nvml_does_not_tell() {
             (Kind::Inconclusive, Some(Reason::Unobservable)),
             "{machine}"
         );
-        // These need no memory. That CUDA shows an instance which NVML does not list is nothing unexpected.
+        // These need no memory. An instance that CUDA shows and NVML does not list is expected.
         assert_eq!(
             [found[2], found[3]].map(|verdict| verdict.kind),
             [Kind::Reproduced; 2],

@@ -232,7 +232,7 @@ fn a_target_that_is_not_published_is_refused() {
 fn packages(arguments: &[&str]) -> BTreeSet<String> {
     let cargo = PathBuf::from(env::var_os("CARGO").unwrap_or("cargo".into()));
     let mut tree = Command::new(&cargo);
-    // A wrapper of the compiler is that of whoever runs the tests.
+    // A compiler wrapper belongs to the user who runs the tests.
     tree.env_remove("RUSTC_WRAPPER")
         .env_remove("RUSTC_WORKSPACE_WRAPPER");
     tree.env("RUSTC", cargo.with_file_name("rustc"))

@@ -21,7 +21,7 @@ fn python_with_pytest() -> Option<&'static str> {
             std::env::var_os("CI").is_none(),
             "CI has no pytest with pytest-xdist, and the plugin must be run in it"
         );
-        // Not by a macro, whose text a test that passes keeps to itself.
+        // Not by a macro, because the text of a test that passes is not shown.
         let _ = writeln!(
             std::io::stderr(),
             "LEFT OUT: no pytest with pytest-xdist is installed, so the plugin was not run"
@@ -39,7 +39,7 @@ fn the_plugin_does_what_its_tests_say() {
     let mut command = Command::new(python);
     // pytest prints more where it is set.
     command.env_remove("CI");
-    // Two at a time: each starts pytest anew, and waits for a trace.
+    // Two at a time: each starts a new pytest, and waits for a trace.
     command.args([
         "-m",
         "pytest",

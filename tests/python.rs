@@ -158,7 +158,7 @@ fn lines_report_value_or_exception_calls_and_contexts() {
     assert_eq!(status(step("exits")), (1, "SystemExit"));
     let kept = &attempt(&report, name, "trap").recording;
     assert_eq!(kept.stdout_tail, "{\"event\": \"bye\"}\n");
-    // As the interpreter prints it: nothing of the worker's own frames.
+    // As the interpreter prints it, without the worker's own frames.
     assert!(
         kept.stderr_tail
             .contains("  File \"<step 7: raises>\", line 1, in <module>\n"),
@@ -297,7 +297,7 @@ fn step_threads_and_children_behave_as_in_programs() {
             })
             .count()
     };
-    // The child of the step is heard as such; no child of a line is heard at all.
+    // The child of the step is recognized as such; a child of a line is never read.
     assert_eq!((by(Some("D")), by(Some("C")), by(None)), (1, 3, 19));
     assert_eq!(
         seen(&report, name, "control", "child").values["count"],
@@ -455,7 +455,7 @@ fn code_that_did_not_come_with_the_program_is_allowed_by_name() {
         "{}",
         verdict.detail
     );
-    // What came with the program needs no allowance, also by its path.
+    // A built-in scenario needs no permission, even by its path.
     let ran = scratch.run(&[
         "run",
         "--dry-run",
@@ -597,7 +597,8 @@ fn first_python3_on_path_is_used() {
         "{}",
         verdict.detail
     );
-    // A script that stands for an interpreter, as version managers have them, is asked which it is.
+    // A script in place of an interpreter, as version managers install them, is run to get the
+    // interpreter's path.
     let real = Command::new("python3")
         .args(["-c", "import sys; print(sys.executable)"])
         .output()

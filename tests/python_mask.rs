@@ -141,7 +141,7 @@ fn others() -> Vec<Asked> {
         format!("{thousands}1"),
         format!("-{thousands}"),
         thousands,
-        // Digits and blanks of Unicode, and letters whose lower case is ASCII.
+        // Unicode digits and spaces, and letters whose lower case is ASCII.
         "１".into(),
         "0\u{661}".into(),
         "\u{a0}1".into(),
@@ -306,7 +306,7 @@ fn the_package_starts_the_program() {
 fn package_finds_adjacent_program_or_explains_installation() {
     let scratch = Scratch::new();
     let folder = scratch.path();
-    // An environment of its own: whoever runs the tests may have the program installed.
+    // A separate environment, because the user who runs the tests may have the program installed.
     let made = Command::new("python3")
         .args(["-m", "venv", "--without-pip"])
         .arg(folder.join("env"))

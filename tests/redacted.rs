@@ -32,7 +32,7 @@ fn marked(line: &TraceLine, text: &str) -> Vec<TraceLine> {
             Some(Value::String(_)) => {
                 let mut changed = whole.clone();
                 *changed.pointer_mut(&at).expect("it is there") = text.into();
-                // Words of the format cannot be others.
+                // The words of the format cannot change.
                 found.extend(serde_json::from_value(changed).ok());
             }
             _ => {}

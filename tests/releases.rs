@@ -160,7 +160,7 @@ fn a_matrix_says_since_when_and_two_of_them_can_be_compared() {
         .ran(command(&scratch, &["compare", &second, &third]))
         .ended(1, "unexpected")
         .prints("since release 3: calls cuInit no -> yes");
-    // What is known is not asked again, and a release that is left out of a list is named.
+    // A known release is not measured again, and a release that is left out of a list is reported.
     ask(
         &scratch,
         &[

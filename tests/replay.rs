@@ -115,7 +115,7 @@ fn replay(of_two_gpus: bool) {
         plan_as_today(real, &scenarios);
         judge::rejudge(real);
     }
-    // One run for each size of machine answers what all its reports asked.
+    // One run for each size of machine answers the questions of all its reports.
     let mut asked: BTreeMap<usize, BTreeSet<&str>> = BTreeMap::new();
     for (_, real) in &reports {
         let names = comparable(real, &current).map(|scenario| scenario.name.as_str());

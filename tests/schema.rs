@@ -137,7 +137,7 @@ fn every_argument_of_every_call_is_checked() {
             .flatten()
             .flat_map(Value::as_str)
             .collect();
-        // What stands for a parameter fits everywhere, but for names, which are texts as well.
+        // The placeholder of a parameter fits everywhere, except for names, which are texts as well.
         let fits = |name: &str| {
             if name == "arguments" {
                 json!([])

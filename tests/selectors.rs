@@ -281,7 +281,7 @@ fn a_dry_run_says_what_would_happen_and_starts_nothing() {
             .collect::<BTreeSet<_>>()
     };
     assert_eq!(names(&report), of(run).into_iter().chain(of(not)).collect());
-    // It ends as the run would.
+    // The command ends with the exit code of the run.
     for (arguments, code) in [
         (&[PAIR][..], 5),
         (&[PAIR, "--allow-skip", "one GPU"], 4),

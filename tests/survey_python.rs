@@ -217,7 +217,7 @@ fn each_line_is_told_by_what_it_does() {
         (yes, Some("0"), counts)
     );
 
-    // What could not be asked.
+    // Lines that could not run.
     let why = |id: &str| {
         let why = row(id)
             .standing
@@ -329,7 +329,7 @@ fn rows_see_the_gpus_that_may_be_used() {
         "framework.zeros",
         "--quick",
     ];
-    // A mask that names a GPU twice would hide all.
+    // A mask that lists a GPU twice would hide all.
     let twice = format!("{uuid},{uuid}");
     survey(&scratch, &[&chosen[..], &["--gpus", &twice]].concat()).ended(3, "inconclusive");
     let rows = rows(&scratch);
@@ -366,7 +366,7 @@ fn rows_see_the_gpus_that_may_be_used() {
 fn a_survey_that_was_stopped_goes_on_with_the_rest() {
     let scratch = Scratch::new();
     let chosen = ["framework", "!framework.child*", "--jobs", "1", "--quick"];
-    // It is killed, goes on, is stopped by Ctrl-C, and goes on again.
+    // The survey is killed, resumed, stopped by Ctrl-C, and resumed again.
     let (mut before, mut place) = (Vec::new(), String::new());
     for (signal, code) in [(Signal::KILL, None), (Signal::INT, Some(130))] {
         let resumed: &[&str] = if place.is_empty() {
@@ -519,7 +519,7 @@ fn without_packages_rows_say_which_and_nothing_fails() {
             .is_some_and(|it| it.contains("`torch >= 2.0` is not installed"))),
         "{missing:#?}"
     );
-    // The controls alone are no answer.
+    // The controls alone do not count as an answer.
     let code = if measured.is_empty() { 4 } else { 0 };
     assert_eq!(ran.code, Some(code), "{ran:#?}");
     for row in measured {
@@ -557,7 +557,7 @@ fn an_instrument_that_does_not_see_its_controls_asks_nothing() {
 #[test]
 fn a_short_limit_for_rows_is_none_for_the_controls() {
     let scratch = Scratch::new();
-    // It starts more slowly than a row may take, and no more slowly than a control.
+    // It starts more slowly than the limit of a row, but within the limit of a control.
     let python = interpreter(&scratch, "sleep 2; exec python3 \"$@\"");
     let ran = survey(
         &scratch,

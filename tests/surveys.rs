@@ -97,7 +97,8 @@ fn what_frameworks_say_of_a_driver_that_does_not_start_is_explained() {
             let first = found.names().into_iter().next().unwrap_or_default();
             let is_right =
                 first == format!("error/{}", returned.code) || first.starts_with("message/");
-            // libcudart makes one status of several: PyTorch and CuPy say that of an error at the start.
+            // libcudart maps several statuses to one, which PyTorch and CuPy report for an error
+            // at the start.
             if !(found.certainty.is_claimed() && (is_right || first == "error/3")) {
                 wrong.push(format!("{name} {}: {first} for {}", row.id, raised.message));
             }
@@ -160,7 +161,7 @@ fn a_survey_of_calls_has_its_rows_and_its_controls() {
         rows.iter()
             .all(|row| row.standing.attempts == 3 && row.seen.len() == 3)
     );
-    // The controls' report lies beside the survey.
+    // The controls' report is next to the survey.
     let controls = read(&folder(&scratch)).expect("a report");
     assert!(controls.complete && controls.scenarios.len() >= 3);
 }
@@ -258,7 +259,7 @@ fn simulated_denials_have_the_effects_measured_on_gpus() {
     let survey = open(&root().join("reports/survey-needs-h100-x1/survey-needs.json"));
     let measured: Vec<NeedRow> = survey.rows_of();
     let (mut wrong, mut told) = (Vec::new(), 0);
-    // What is refused together is another list on each machine.
+    // The list of accesses that are denied together differs from machine to machine.
     let one = |row: &&NeedRow| {
         row.refused
             .as_deref()
@@ -272,7 +273,7 @@ fn simulated_denials_have_the_effects_measured_on_gpus() {
         let Some(real) = measured.iter().find(|real| real.key() == row.key()) else {
             continue;
         };
-        // Of the driver's later calls, only the first that fails is modelled.
+        // Only the first of the driver's later calls that fails is modeled.
         let failure = |row: &NeedRow, rows: &[NeedRow]| {
             row.control(rows)
                 .and_then(|usual| row.first_failure(usual).cloned())

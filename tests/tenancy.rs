@@ -232,7 +232,7 @@ fn memory_is_not_judged_where_somebody_disturbed_the_calibration() {
     );
     let taken = &report.scenarios[0].verdict;
     assert!(!taken.kind.is_conclusive(), "{taken:?}");
-    // What does not stand on memory is answered all the same, where the attempts count.
+    // A verdict that does not depend on memory is reached anyway, if the attempts count.
     let mask = &report.scenarios[1].verdict;
     assert!(
         mask.kind == Kind::Reproduced || mask.reason == Some(Reason::Contaminated),

@@ -106,7 +106,7 @@ fn trace(options: &[&str], command: &[&str]) -> (Ran, Trace) {
     let is_lost = |why: &String| {
         why.contains("before they could be recognised") || why.contains("not every message")
     };
-    // Of a few hundred processes some are always late.
+    // Some of a few hundred processes are always late.
     let are_late = |(_, trace): &(Ran, Trace)| {
         let is_lossy = trace
             .end
@@ -310,7 +310,8 @@ fn programs_are_shown(options: &[&str]) {
                 trace.events
             );
             if let Some(line) = lines.get(&label) {
-                // Of many children some may not have been looked at in time; that is said in their events.
+                // Some of many children may not have been inspected in time; their events
+                // contain a note.
                 let lines: Vec<Option<u32>> = alike.iter().map(line_of).collect();
                 assert!(
                     lines.contains(&Some(*line)),
@@ -324,7 +325,8 @@ fn programs_are_shown(options: &[&str]) {
             .as_ref()
             .unwrap_or_else(|| panic!("{name}: the trace has no end"));
         assert_eq!((end.code, end.left_out), (program.2, 0), "{name}");
-        // A child gives up waiting for a tracer that is kept busy, here by 200 children at once, and that is said.
+        // A child gives up waiting for a tracer that is kept busy, here by 200 children at once, and
+        // the trace reports that.
         let late = [
             "before they could be recognised",
             "not every message arrived",
@@ -468,7 +470,7 @@ fn trace_needs_no_dashes_and_writes_summary_file() {
         "trace", "--on", "sim", "--out", &out, "--json", &file, "python3", "-c", "print(7)",
         "--forbid",
     ];
-    // A link that somebody put there is refused before the program runs, and what it names stays as it is.
+    // A link at that path is rejected before the program runs, and its target is unchanged.
     let victim = scratch.path().join("victim");
     fs::write(&victim, "whole").expect("a file");
     std::os::unix::fs::symlink(&victim, &file).expect("a link");
@@ -478,7 +480,7 @@ fn trace_needs_no_dashes_and_writes_summary_file() {
         "{refused:?}"
     );
     fs::remove_file(&file).expect("ours");
-    // So is a file of any form in a folder that is not there or that is none.
+    // The same holds for a file of any format in a path that does not exist or is not a directory.
     for option in ["--html", "--junit", "--sarif", "--markdown", "--json"] {
         for file in [
             text(scratch.path().join("nowhere/file.json")),
@@ -849,7 +851,7 @@ fn counts_are_those_of_the_calls_that_were_made() {
         panic!("{:?}", trace.counts)
     };
     let launches = counts.calls["cuLaunchKernel"].calls;
-    // Those that are made past us are not counted.
+    // Calls that bypass the tracer's library are not counted.
     assert!((1000..=1001).contains(&launches), "{counts:?}");
     assert_eq!(
         counts.gpus.values().map(|uses| uses.launches).sum::<u64>(),
@@ -1043,7 +1045,7 @@ fn a_tracer_that_is_stopped_does_not_hold_the_program() {
     let pid = Pid::from_raw(child.id() as i32).expect("a PID");
     kill_process(pid, Signal::STOP).expect("it is stopped");
     fs::write(&files[0], "").expect("a file of our own");
-    // It would not appear if each event were waited for until the tracer goes on.
+    // The file would not appear if each event waited for the tracer to continue.
     appears(&files[1]);
     kill_process(pid, Signal::CONT).expect("it goes on");
     assert_eq!(child.wait().expect("it ends").code(), Some(0));

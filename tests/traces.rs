@@ -181,7 +181,7 @@ fn all_readers_of_a_committed_trace_agree() {
                     shown.contains(words) || shown.contains(&escape::escape_html(words))
                 };
                 let is_told = alike.iter().any(|it| has(&it.says));
-                // What to do about a note stands on the page alone.
+                // The workaround of a note is only on the page.
                 let has_workaround = has(&finding.workaround)
                     || (form == "text" && finding.severity == diagnosis::Severity::Note);
                 assert!(

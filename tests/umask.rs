@@ -21,7 +21,7 @@ const LOOKS: &str =
 /// a program that gave up root, and the tracer checks the sender.
 fn writable_in(folder: &Path, found: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
-        // It may be gone already.
+        // The file may already be deleted.
         let Ok(data) = entry.path().symlink_metadata() else {
             continue;
         };

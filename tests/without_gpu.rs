@@ -79,7 +79,7 @@ fn a_mask_is_that_of_the_command_line_or_of_the_environment() {
         of(&["0", "--order", "pci"], &[]).0,
         status("CUDA_ERROR_INVALID_DEVICE")
     );
-    // As it is written before a command; misspelt, it sets nothing, and neither does a variable that is.
+    // As written before a command; misspelled, it sets nothing, and neither does a misspelled variable.
     assert_eq!(of(&["CUDA_VISIBLE_DEVICES=2,0"], &[]).2, "2,0");
     assert_eq!(
         of(&["CUDA_VISIBLE_DEVICE=2"], &mask),
@@ -217,7 +217,7 @@ fn where_no_gpu_is_a_trace_names_who_calls_cu_init() {
         |(_, stderr, _): &(_, String, _)| stderr.contains(LATE),
         || run(&trace, &[]),
     );
-    // After a cuInit that failed, every other call is refused.
+    // After a failed cuInit, every other call fails.
     assert_eq!((stdout.as_str(), code), ("100 3 0\n", Some(1)), "{stderr}");
     assert!(
         stderr.contains("<string>:5 initializes CUDA through cuInit"),
@@ -275,12 +275,13 @@ const GIVEN_UP: [(&str, &str, i32, &str); 26] = [
         3,
         "(gives_up.c:34), cuGetExportTable (gives_up.c:38), cuNo",
     ),
-    // Who goes on to other functions fills a table of them.
+    // A program that continues with other functions fills a table of them.
     ("yk", "cuinit", 0, "CUDA was not initialised"),
     ("pv", "cuinit", 0, "CUDA was not initialised"),
     ("okx", "cuinit", 0, "CUDA was not initialised"),
     ("", "cuinit", 0, "CUDA was not initialised"),
-    // What goes on is found, or found to do nothing forbidden; where the mask was set in between it may have been too late.
+    // A program that continues is found, or found to do nothing forbidden; if the mask was set in
+    // between, that may have been too late.
     ("ypedi", "cuinit", 1, "initializes CUDA through cuInit"),
     ("ypedi", "late-mask", 0, "is not seen"),
     ("ymi", "late-mask", 3, "looked for cuNoSuchCall"),
@@ -424,7 +425,7 @@ const OPTIONAL: [(&[&str], Option<&str>); 18] = [
         &["libnccl-tuner-other.so", "cuInit"],
         Some("libnccl-tuner-other.so"),
     ),
-    // What another library needs is not what was looked for.
+    // A dependency of another library does not count as a search.
     (
         &["libcufile.so.1", "here/libneeds.so"],
         Some("libcufile.so.1"),
@@ -435,7 +436,7 @@ const OPTIONAL: [(&[&str], Option<&str>); 18] = [
     ),
     // NCCL has initialized CUDA where it looks for its plugins.
     (&["cuInit", "libnccl-net.so"], None),
-    // It is there, by this name or by another.
+    // The library exists, by this name or by another.
     (&["libcufile.so.0", "found"], None),
     (&["libcufile.so.0", "dlsym", "_exit", "found"], None),
     (

@@ -31,7 +31,7 @@ fn main() {
 /// installed.
 fn git_commit() -> Option<String> {
     let here = env::var_os("CARGO_MANIFEST_DIR")?;
-    // A package that was unpacked inside another repository is no checkout of ours.
+    // A package that was unpacked inside another repository is not a checkout of ours.
     if fs::canonicalize(run_git(&here, &["rev-parse", "--show-toplevel"])?).ok()?
         != fs::canonicalize(&here).ok()?
     {

@@ -283,7 +283,8 @@ impl Doctor {
             return Ok(());
         };
         if answered == 0 {
-            // Whatever keeps processes from being started is refused to this one too.
+            // The restriction that prevents starting processes applies to this one too, so it can
+            // try the accesses itself.
             let mut harmless = files;
             harmless.retain(|(file, _)| !file.starts_with("/dev/"));
             examiner::attempt_here(&harmless, &calls, &mut keep);

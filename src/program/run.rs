@@ -45,7 +45,7 @@ use spool::Spool;
 /// Runs scenarios, prints their answers, writes a report, and returns the exit code.
 pub(crate) fn run(options: &RunOptions) -> Result<Exit, RunError> {
     let launcher = Launcher::install()?;
-    // What is wrong with the options is said before the machine is touched.
+    // Errors in the options are reported before the machine is used.
     options.collect_labels()?;
     let selection = options.select_scenarios()?;
     let Some(path) = &options.junit else {

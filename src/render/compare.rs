@@ -85,7 +85,7 @@ fn warning_lines(comparison: &Comparison) -> Vec<String> {
     }
     if a.version != b.version {
         let (a, b) = (&a.version, &b.version);
-        // A trace keeps no verdicts that could be made anew.
+        // A trace contains no verdicts to judge again.
         let anew = if comparison.of == "trace" {
             ""
         } else {
@@ -138,7 +138,7 @@ fn change(change: &FactDifference) -> String {
 /// Returns the differences; those that several entries share are on one line.
 fn difference_lines(comparison: &Comparison, differences: &[EntryDifference]) -> Vec<String> {
     let all = comparison.changed.iter().chain(&comparison.explained);
-    // One version for all is no news.
+    // A version that all entries share is not listed.
     let versions: BTreeSet<&String> = all
         .filter_map(|difference| difference.libcudart.as_ref())
         .collect();

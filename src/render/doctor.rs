@@ -136,7 +136,7 @@ pub(crate) fn cause_texts(examination: &Examination, diagnosed: &Diagnosed) -> V
     let mut texts = Vec::new();
     for (index, (words, workaround)) in causes.iter().enumerate() {
         let mut lines = vec![words.clone()];
-        // What helps against several is said once, behind the last of them.
+        // A workaround for several causes is printed once, after the last of them.
         match causes.get(index + 1) {
             Some((_, next)) if next == workaround => {}
             _ => lines.push(format!("Do: {workaround}")),

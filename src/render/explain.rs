@@ -202,7 +202,7 @@ fn known_sentences(explanation: &Explanation<'_>) -> Vec<Block> {
     let first = explanation.said.first();
     for entry in explanation.said.iter().chain(&explanation.beside) {
         let is_told = match entry.kind {
-            // The log does not say the name of an Xid. That of the first stands in its advice.
+            // The log does not contain the name of an Xid. The first one's name is in its advice.
             KnownKind::Message => entry.id.starts_with("xid/") && first != Some(entry),
             kind => kind != KnownKind::Scenario,
         };

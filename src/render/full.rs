@@ -56,7 +56,7 @@ pub fn scenario(report: &ScenarioView<'_>, width: usize, style: Style) -> String
 fn verdict_line(report: &ScenarioView<'_>, width: usize, style: Style) -> String {
     let standing = Standing::new(report.verdict);
     let mut words = facts::verdict(report.verdict);
-    // The reason of a verdict that concludes nothing says more than that there is no expectation.
+    // The reason of an inconclusive verdict is more useful than the note that there is no expectation.
     if report.verdict.kind.is_conclusive() || standing == Standing::Unexpected {
         words = format!("{words}, {}", facts::expectation_words(report.verdict));
     }
@@ -69,7 +69,7 @@ fn verdict_line(report: &ScenarioView<'_>, width: usize, style: Style) -> String
     let beside = 2 + words.chars().count() + libcudart.chars().count();
     let verdict = style.paint_words(standing.ansi_color(), &words) + &libcudart;
     let mark = style.paint_words(standing.ansi_color(), standing.mark());
-    // Verdicts stand in a column where names allow it, then beside the name, then below.
+    // Verdicts are in a column if names allow it, else next to the name, else below.
     if 2 + name_length.max(NAME) + beside <= width {
         format!("{mark} {name:NAME$}  {verdict}\n")
     } else if 2 + name_length + beside <= width {

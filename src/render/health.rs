@@ -68,7 +68,7 @@ fn lost_gpu(report: &ReportView<'_>) -> Option<String> {
     if let Some(status) = report.run.calibration.iter().find_map(failed_start) {
         return Some(format!("GPU or driver lost: cuInit: {}", visible(&status)));
     }
-    // Those who were lent some of the GPUs cannot see the others.
+    // A process that was given some of the GPUs cannot see the others.
     let is_lent = lending_gpus().any(|name| machine.environment.contains_key(name));
     let answer = machine.gpus.len() as u64;
     if answer < on_bus && !is_lent && machine.unavailable.is_empty() {

@@ -54,7 +54,7 @@ pub fn render_issue(report: &ReportView<'_>, attached: &[Attached]) -> String {
     if needed <= most_left_out {
         return issue_text(report, attached, needed);
     }
-    // One question alone is too long: its end goes.
+    // A single question is too long: its end is cut.
     let text = issue_text(report, attached, most_left_out);
     let kept: String = text.chars().take(MOST - RESERVED).collect();
     let fence = if kept.matches("```").count() % 2 == 1 {
@@ -191,7 +191,7 @@ fn expected(report: &ReportView<'_>, scenario: &ScenarioView<'_>) -> String {
 fn happened_blocks(scenario: &ScenarioView<'_>) -> Vec<Block> {
     let verdict = scenario.verdict;
     let (word, words) = (answer::word(scenario), facts::verdict(verdict));
-    // What is no yes and no no is the verdict itself.
+    // An answer other than yes and no is the verdict itself.
     let answer = if words.starts_with(word) {
         words
     } else {

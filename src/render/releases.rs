@@ -76,7 +76,7 @@ pub fn text(matrix: &Matrix, width: usize) -> String {
         {
             widest = widest.max(column.version.len());
         }
-        // A version and what is between columns, beside names of lines.
+        // The width of a version and a column gap, after the names of lines.
         let fitting = width.saturating_sub(32) / (widest + 2);
         for part in columns.chunks(fitting.max(1)) {
             blocks.extend(package_table(matrix, package, part, |state| words(state).1).blocks());
@@ -129,7 +129,7 @@ fn changed(matrix: &Matrix, group: &[MatrixChange]) -> String {
         None => String::new(),
     };
     let call = if group.len() == 1 { "calls" } else { "call" };
-    // Releases between the two may have been asked other lines only.
+    // Releases between the two may have run only other lines.
     let (since, between) = match change.after - change.before {
         0 | 1 => ("since", ""),
         _ => ("in", "; in releases between it is not known"),

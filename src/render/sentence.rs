@@ -58,7 +58,7 @@ pub(super) fn check(check: &Check) -> String {
             check.facts.sentences().join(", and ")
         ),
     };
-    // Its packages are those of the file's verdict, which says them.
+    // Its packages are those of the file's verdict, where they are listed.
     words.push_str(&condition_words(&check.when, &[]));
     reason(&mut words, &check.because, &check.evidence);
     words

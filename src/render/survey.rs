@@ -240,7 +240,7 @@ fn survey_sections(kind: SurveyKind, sources: &[NamedSurvey]) -> Vec<Section> {
         });
     }
     let mut sections = Vec::new();
-    // The sections that each document has stand together, document by document.
+    // The sections of each document are together, document by document.
     for forms in file
         .section
         .chunk_by(|one, other| one.per_document == other.per_document)

@@ -238,7 +238,7 @@ impl Axis {
             .collect();
         gaps.sort_by_key(|(start, end)| std::cmp::Reverse(end - start));
         let mut rest = span.1.saturating_sub(span.0);
-        // Of the last two times one is always the longer one.
+        // One of the last two times is always the longer one.
         gaps.truncate(gaps.len().saturating_sub(2).min(MOST_CUTS));
         let longer = gaps.iter().take_while(|(start, end)| {
             let others = rest - (end - start);

@@ -21,7 +21,7 @@ pub(crate) fn browser() -> Option<PathBuf> {
             std::env::var_os("CI").is_none(),
             "CI has no chromium, and the page must be opened in one"
         );
-        // Not by a macro, whose text a test that passes keeps to itself.
+        // Not by a macro, because the text of a test that passes is not shown.
         let _ = writeln!(
             std::io::stderr(),
             "LEFT OUT: no chromium is installed, so no page was opened in a browser"

@@ -79,7 +79,7 @@ extern "C" fn close() {
             || KEPT_OF.iter().any(|start| name.starts_with(start))
     };
     for (name, _) in env::vars_os().filter(|(name, _)| !name.to_str().is_some_and(is_kept)) {
-        // A machine with GPUs may have its driver in a folder that the loader is told of.
+        // A machine with GPUs may have its driver in a directory that only LD_LIBRARY_PATH lists.
         if name != "LD_LIBRARY_PATH" || super::gpus() == 0 {
             // SAFETY: no other thread is there before `main`.
             unsafe { env::remove_var(name) };

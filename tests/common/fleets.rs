@@ -254,14 +254,14 @@ impl Generator {
                 ("empty", report.to_string().into_bytes())
             }
             10 => {
-                // As deep as a stack is not.
+                // Nested deeper than a stack.
                 (
                     "invalid",
                     format!("{}{}", "[".repeat(200_000), "]".repeat(200_000)).into_bytes(),
                 )
             }
             _ => {
-                // A number that is none.
+                // Not a valid number.
                 let text = report.to_string().replacen(
                     "\"used_bytes\":{",
                     "\"used_bytes\":{\"gpu8\":1e400,",
@@ -291,7 +291,7 @@ impl Iterator for Generator {
         }
         let machine = self.machine;
         self.machine += 1;
-        // So many of all documents, where each machine has one that is merged.
+        // The percentage of all documents, while each machine has one that is merged.
         let percent = self.recipe.hostile_percent;
         if percent > 0 && self.random.below(100 - percent) < percent {
             let (name, bytes, bucket) = self.hostile(machine);

@@ -417,7 +417,7 @@ fn reports_are_collected() {
     fs::write(at.join("report"), output.stdout).expect("a file of our own");
     let pods = "u a-0-x Succeeded n1\nu a-1-x Failed n2\nu a-2-x Running n3\nu a-3-x Pending \nu a-4-x Failed n5\n\
                 evil strangers-x Succeeded n1\n orphan-x Succeeded n4\nu a-5-x Succeeded n6\nu a-6-x Succeeded n6\n";
-    // `kubectl`, as far as it is asked: a pod that failed may have printed a report, or nothing.
+    // `kubectl`, as far as the script calls it: a pod that failed may have printed a report, or nothing.
     script(
         &at.join("bin/kubectl"),
         &format!(

@@ -170,7 +170,7 @@ fn a_lost_gpu_or_driver_is_a_problem() {
     };
     assert_eq!(run(&mut on("sim:h200-x2")).0, Some(0));
     assert_eq!(read(&state(&scratch).join("gpus")), "2\n");
-    // One of the two is gone, whatever the other says.
+    // One of the two is lost, whatever the other one reports.
     let lost = (Some(1), "GPU lost: 1 of 2 can be used\n".to_owned());
     assert_eq!(run(&mut on("sim:h200-x1")), lost);
     assert_eq!(status(&scratch), format!("1 {}", lost.1));
@@ -188,7 +188,7 @@ fn a_lost_gpu_or_driver_is_a_problem() {
     // NVML is there and fails.
     let broken = scratch.path().join("broken");
     let unavailable = r#"{"reason":"nvml_error","detail":"the GPU has fallen off the bus"}"#;
-    // No question can be asked then.
+    // Then no scenario can run.
     let asked = r#"s/"scenarios":\[.*\],"complete"/"scenarios":[],"complete"/"#;
     as_if_measured(
         &broken,
@@ -253,7 +253,7 @@ fn slurm_is_told_what_a_check_says() {
     }
     fs::copy(deploy("slurm/health-check"), at.join("slurm/health-check"))
         .expect("a file of our own");
-    // It has nothing yet: neither a comment nor a reason.
+    // The node has neither a comment nor a reason yet.
     script(
         &at.join("bin/scontrol"),
         &format!(
@@ -308,7 +308,7 @@ fn slurm_is_told_what_a_check_says() {
 
 fn a_check_that_says_nothing_leaves_the_last_answer() {
     let scratch = Scratch::new();
-    // No program: nothing can be said, and nothing was said before.
+    // No program: nothing can be reported, and nothing was reported before.
     let none = |scratch: &Scratch| {
         run(check(scratch, AS_EXPECTED).env("CUDA_PITFALLS", scratch.path().join("absent")))
     };
@@ -424,7 +424,7 @@ fn a_new_machine_is_measured_in_parts() {
             && many.contains("not modelled by the simulated machine: 1"),
         "{many}"
     );
-    // What does not apply to a machine is no failure, and what is wrong is.
+    // A part that does not apply to a machine is not a failure; an error is.
     assert_eq!(measure(&["startup"], "sim:no-such-machine").0, Some(4));
     assert_eq!(measure(&["all-of-it"], "sim:h200-x1").0, Some(2));
 }

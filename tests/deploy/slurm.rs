@@ -182,7 +182,7 @@ fn in_the_middle(nodes: &[&str], attempts: &str) -> (Cluster, u32) {
             let file = files(&tmp.join(node))
                 .into_iter()
                 .find(|file| file.ends_with("report.json"))?;
-            // It is there before the first answer is.
+            // The report exists before the first answer.
             let report = cuda_pitfalls::report::read(&tmp.join(node).join(file)).ok()?;
             (!report.scenarios.is_empty()).then_some(())
         });

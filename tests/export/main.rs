@@ -143,7 +143,7 @@ fn run(file: &Written, folder: &Path) -> Result<i32, String> {
             python
         }
     };
-    // As its header says: by a relative path.
+    // By a relative path, as in its header.
     let ran = command
         .current_dir(folder)
         .env("LD_LIBRARY_PATH", &machine)
@@ -460,9 +460,9 @@ fn a_bundle_has_everything_and_redacted_nothing_of_the_machine() {
             .get("issue.md")
             .is_some_and(|text| text.chars().count() <= 60_000 && text.contains("GPU-00000001"))
     );
-    // It is not written over, and what is not in the report cannot be packed.
+    // It is not overwritten, and a scenario that is not in the report cannot be packed.
     scratch.run(&arguments).ended(2, "usage");
-    // Of a folder of runs the newest is taken.
+    // In a directory of runs, the newest is used.
     let [old, new] = ["mine/a-old", "mine/b-new"].map(|name| scratch.path().join(name));
     for folder in [&old, &new] {
         fs::create_dir_all(folder).expect("a folder");
@@ -518,7 +518,7 @@ fn bundle_of_a_trace_is_refused_and_names_the_text_to_paste() {
 #[test]
 fn a_report_in_which_nothing_was_measured_is_not_packed() {
     let scratch = Scratch::new();
-    // It needs two GPUs.
+    // The scenario needs two GPUs.
     scratch
         .simulate("sim:h200-x1", &["mask-after-device-count"], &["--quick"])
         .0

@@ -76,7 +76,7 @@ impl Tally {
                 if verdict.expectation == ExpectationMet::AsExpected {
                     self.immune.push(format!("{}: {fact}", scenario.name));
                 }
-                // One that cannot be concluded any more has not been held against anything.
+                // A verdict that became inconclusive was not compared with anything.
                 failed += usize::from(
                     verdict.kind.is_conclusive()
                         && verdict.expectation == ExpectationMet::Unexpected,

@@ -219,7 +219,7 @@ fn is_at_least(matcher: &Matcher) -> bool {
 fn other(value: &Value, wants_more: bool) -> Value {
     match value {
         Value::Int(_) if wants_more => Value::Int(-1),
-        // By more than what is no difference between two sums of memory.
+        // By more than the tolerance between two sums of memory.
         Value::Int(value) => Value::Int(value + (4 << 20)),
         Value::Float(value) => Value::Float(value + 1.0),
         _ => Value::Text("something else".to_string()),

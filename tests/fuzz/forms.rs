@@ -66,7 +66,7 @@ pub(crate) fn acts(c: char) -> bool {
 /// Returns the first line that has an effect where this format is shown, or the problem with the entire text.
 pub(crate) fn acting(form: &str, text: &str) -> Option<String> {
     let malformed = match form {
-        // It is printed with escapes for what JSON needs none for.
+        // It is printed with more escapes than JSON requires.
         "json" | "sarif" | "oci" => serde_json::from_str::<Value>(text)
             .err()
             .map(|error| error.to_string()),

@@ -209,7 +209,7 @@ fn one_trace(fault: Fault) -> (Traced, Option<String>) {
         "exit 5",
     ]);
     let (traced, _, said) = run(&scratch, command, fault);
-    // The program's own code; or nothing was started, and why is said.
+    // The program's own code; or nothing was started, and the reason is reported.
     let is_right = match traced.code {
         Some(5) => true,
         Some(70 | 74 | 126) => said.contains("cuda-pitfalls: "),
@@ -233,7 +233,7 @@ const OF_A_TRACER: [&str; 8] = [
 
 #[test]
 fn a_failed_call_of_a_tracer_leaves_the_program_its_exit_code() {
-    // The twelfth is that of a folder which the standard library cannot bear not to close.
+    // The twelfth belongs to a directory; the standard library panics if closing it fails.
     sweep(TRACE, &OF_A_TRACER, |count| {
         few(count)
             .into_iter()

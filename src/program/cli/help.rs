@@ -32,7 +32,7 @@ pub(super) fn command() -> Command {
         .get_arguments()
         .find(|argument| argument.get_id() == "color")
         .cloned();
-    // Other commands take it too, for whoever gives it to all; it changes nothing but the answers of a run.
+    // Other commands accept it too, for users who pass it to all; it affects only the answers of a run.
     program
         .help_template(template)
         .mut_subcommand("run", |run| run.args(color.map(|color| color.hide(false))))

@@ -55,7 +55,7 @@ pub(super) fn run_judge(arguments: JudgeArguments) -> Outcome {
         StoredReport::Whole(whole) if files.is_empty() => changed = judge::rejudge(whole),
         StoredReport::Whole(whole) => {
             expect_as_today(whole, &files, json)?;
-            // They expect something else than what was stored.
+            // Their expectations differ from the stored ones.
             judge::rejudge(whole);
         }
         StoredReport::Compact(_) if files.is_empty() => {}
@@ -148,7 +148,7 @@ fn expect_as_today(report: &mut Report, files: &[PathBuf], json: bool) -> Result
             .map_err(|error| fail_rendered(&error.render(is_styled()), Exit::Usage, json))?;
         today.push(scenario);
     }
-    // Of a report with a hundred scenarios, those that were asked about.
+    // Only the scenarios in the given files are kept.
     report.scenarios.retain(|measured| {
         let mut asked = today.iter();
         asked.any(|scenario| scenario.name == measured.scenario)

@@ -66,7 +66,7 @@ pub(super) fn mask(arguments: &MaskArguments) -> Outcome {
         .value
         .clone()
         .or(if arguments.unset { None } else { mask_here });
-    // `CUDA_VISIBLE_DEVICES=0` as it is written before a command; misspelt, it sets nothing.
+    // `CUDA_VISIBLE_DEVICES=0`, as written before a command; misspelled, it sets nothing.
     let written = arguments
         .value
         .as_ref()

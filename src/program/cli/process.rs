@@ -182,7 +182,7 @@ fn become_command(command: &[OsString], filter: Option<i32>) -> ! {
         "cuda-pitfalls: cannot start `{}`: {error}",
         program.display()
     );
-    // As shells have it: the command was not found, or cannot be executed.
+    // Like shells: the command was not found, or cannot be executed.
     std::process::exit(if error.kind() == std::io::ErrorKind::NotFound {
         127
     } else {

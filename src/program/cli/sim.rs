@@ -63,7 +63,7 @@ pub(super) fn sim(arguments: SimArguments) -> Outcome {
         on: On::Sim(Some(machine.clone())),
         folder: folder.path().join("trace"),
         returns: tracer::not_modelled(),
-        // It shows which functions are looked for.
+        // The preloaded library shows which functions the program looks up.
         preload: true,
         ..tracer::TraceOptions::default()
     };

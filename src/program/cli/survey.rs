@@ -76,7 +76,7 @@ pub(super) fn refuse_other_options(matches: &ArgMatches) -> Result<(), Exit> {
     for id in given.ids() {
         let is_given = given.value_source(id.as_str()) == Some(ValueSource::CommandLine);
         let option = format!("--{}", id.as_str().replace('_', "-"));
-        // One libcudart is taken by all of them.
+        // All surveys accept a single libcudart.
         if !is_given || kind.kind_file().takes(&option) || option == "--libcudart" {
             continue;
         }

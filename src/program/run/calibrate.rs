@@ -118,7 +118,7 @@ impl Calibrator {
                 if !found.figures.sound {
                     left.push(found.figures.uuid.clone());
                 }
-                // Of an unsound calibration, the last try is kept.
+                // If no try is sound, the last one is kept.
                 if found.figures.sound || turn == TRIES {
                     report.run.calibration.push(found);
                 }

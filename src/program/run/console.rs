@@ -142,7 +142,7 @@ impl Console {
     /// questions, or only the controls of a survey, which are answered.
     pub(super) fn print_header(&mut self, report: &Report, expected: Option<Duration>) {
         self.asked.expected = expected;
-        // The head is about what this machine can be asked, rather than about what was selected.
+        // The head lists the questions that this machine can answer, rather than all selected ones.
         let planned = report
             .scenarios
             .iter()

@@ -207,7 +207,7 @@ pub(super) fn finish_document<D: RunDocument>(
     if ended == exit {
         return Ok(exit);
     }
-    // Stdout has its one document already, so this is no error of the run that would be a second one.
+    // Stdout already has its only document, so an error of the run must not print a second one.
     if let Err(error) = write_last(document, store, ended) {
         output::print_line(&format!("cuda-pitfalls: {error}"));
         return Ok(ended.worst(Exit::NotDurable));

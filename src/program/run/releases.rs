@@ -282,7 +282,7 @@ impl ReleaseSurvey<'_> {
             .iter()
             .all(|line| document.rows.iter().any(|row| row.id == line.id));
         if let Some(why) = attempts.unkillable_process() {
-            // The next environment would be asked beside that process.
+            // The next environment would run at the same time as that process.
             self.write_document(document)?;
             return Err(RunError::HostUnsafe(why));
         }

@@ -66,7 +66,7 @@ impl RunEnding {
 pub fn render_ending(report: &ReportView<'_>, ending: &RunEnding, width: usize) -> String {
     let no_gpu = head::no_gpu(report).is_some();
     let mut blocks = Vec::new();
-    // Where nothing can be asked, it does not matter what each question would need beside a GPU.
+    // Without a GPU, the other requirements of each question do not matter.
     if !no_gpu {
         for line in aside::lines(report) {
             blocks.push(Block::paragraph(line));
@@ -121,7 +121,7 @@ fn counts(report: &ReportView<'_>) -> String {
         }
     }
     if verdicts.is_empty() {
-        // How many were not answered, and why, stands above.
+        // The number of unanswered questions and the reasons are printed above.
         return "Nothing was measured.".to_owned();
     }
     let questions = head::questions(names.len(), verdicts.len());

@@ -48,7 +48,7 @@ pub fn render_head(report: &ReportView<'_>, asked: Option<&Workload>, width: usi
     match asked {
         Some(asked) if asked.questions == 0 || no_gpu(report).is_some() => {}
         Some(asked) => blocks.push(Block::paragraph(what(asked))),
-        // During a run the warnings stand on stderr.
+        // During a run, the warnings are printed on stderr.
         None => {
             for warning in &report.run.warnings {
                 blocks.push(Block::note("warning: ", warning));

@@ -88,7 +88,8 @@ impl QuestionBlock<'_> {
                 .rsplit_once('/')
                 .map_or(self.name, |(_, tail)| tail),
         );
-        // The name stands at the right of the first line that has room for it, from the question's last line on.
+        // The name is at the right of the first line that has room for it, from the question's last
+        // line on.
         let mut is_named = false;
         let mut head = format!(
             "{}{:2$}",

@@ -278,7 +278,7 @@ pub fn hostile() -> Fleet {
             shared,
             ..
         } = &mut group.key;
-        // A document in which two groups are one is refused.
+        // A document with two identical groups is rejected.
         [gpus, driver, libcudart]
             .into_iter()
             .for_each(|text| text.insert_str(0, EVIL));
@@ -361,7 +361,7 @@ pub fn large(machines: usize, questions: usize) -> Fleet {
     let mut differences = Vec::new();
     for (place, group) in groups.iter_mut().enumerate() {
         for question in 0..questions {
-            // So many of a hundred thousand that no two questions have the same.
+            // The number per hundred thousand differs from question to question.
             let is_other = |machine: &&usize| (*machine * 7919 + question * 104_729) % 10_007 < 2;
             let those: Vec<usize> = group.machines.iter().filter(is_other).copied().collect();
             let rest = group.machines.len() - those.len();

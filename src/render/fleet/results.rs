@@ -208,7 +208,7 @@ fn difference_samples(fleet: &Fleet) -> Vec<Sample> {
         ];
         samples.push(Sample::new("fleet_machine_differences", labels, count));
     }
-    // Two outcomes of one question in one group are one series.
+    // Two outcomes of the same question in the same group share a series.
     for (labels, machines) in group_by_key(of_questions) {
         let machines: usize = machines.into_iter().sum();
         samples.push(Sample::new("fleet_question_differing", labels, machines));

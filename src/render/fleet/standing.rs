@@ -270,7 +270,7 @@ pub(super) fn counts(fleet: &Fleet, told: &[Deviation<'_>]) -> Vec<(Tone, String
     let (few, unexpected) = (few_answers(fleet).len(), unexpected_machines(fleet));
     counts.push(match count_differing(fleet, told) {
         0 if few > 0 => (Tone::Plain, "none differs in what it answered".to_owned()),
-        // Where nothing differs because all are wrong, that is no good news.
+        // If nothing differs because all are wrong, the count is not shown as good.
         0 if unexpected + no_cuda > 0 => (Tone::Plain, "none differs".to_owned()),
         0 => (Tone::Good, "none differs".to_owned()),
         1 => (Tone::Doubt, "1 machine differs".to_owned()),

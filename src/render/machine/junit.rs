@@ -82,7 +82,7 @@ fn xml_lines(lines: &[String]) -> Option<XmlString> {
     if lines.is_empty() {
         return None;
     }
-    // Line by line: a newline in a line is escaped.
+    // Each line separately, so that a newline within a line is escaped.
     let lines: Vec<String> = lines.iter().map(|line| escape_xml(line)).collect();
     Some(shorten_text(&lines.join("\n"), 2 * LIMIT).into())
 }

@@ -66,7 +66,7 @@ pub(crate) fn write_metrics(metrics: &[Metric], samples: &[&Sample]) -> String {
                 continue;
             }
             let labels = format_labels(&sample.labels);
-            // One series given twice would cost the whole file; no document of ours does that.
+            // A duplicate series would invalidate the entire file; none of our documents has one.
             if seen.insert(labels.clone()) {
                 let _ = writeln!(out, "cuda_pitfalls_{name}{labels} {}", sample.value);
             }

@@ -57,7 +57,7 @@ pub(super) fn scenario_section(
         cases.extend(case(report, scenario, one));
         frequencies.push(format!("{} {}", one.name, facts::outcome_frequency(one)));
     }
-    // What needs attention is open; the rest is one click away, also without scripts.
+    // Sections that need attention are open; the others are one click away, even without scripts.
     if standing.needs_attention() {
         blocks.extend(cases);
     } else if !cases.is_empty() {

@@ -167,7 +167,7 @@ fn grouped_instances<'a, 'r>(report: &'a ReportView<'r>) -> Vec<Vec<Placed<'a, '
 
 fn row(instances: &[Placed<'_, '_>]) -> Vec<Text> {
     let (mut memory, mut attempts) = (Vec::new(), Vec::new());
-    // Of several instances each has its own memory and attempts.
+    // Each of several instances has its own memory and attempts.
     if let [(_, only)] = instances {
         memory = facts::trap_and_control(only);
         for case in ["trap", "control"]

@@ -52,7 +52,7 @@ pub(super) fn rows(sources: &[NamedSurvey]) -> Vec<FactRow> {
     for row in all {
         let index = *indices.entry(row.question.clone()).or_insert(rows.len());
         match rows.get_mut(index) {
-            // What could not be asked again does not take the place of what was.
+            // A line that could not run again does not replace its earlier row.
             Some(known)
                 if row.standing.unmeasured.is_none() || known.standing.unmeasured.is_some() =>
             {

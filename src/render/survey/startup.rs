@@ -24,7 +24,7 @@ pub(super) fn rows(sources: &[NamedSurvey]) -> Vec<FactRow> {
         let alike = measured.filter(|other| {
             (other.program, &other.libcudart_version) == (row.program, &row.libcudart_version)
         });
-        // Of one row, the table of its cases says the same.
+        // For a single row, the table of its cases has the same data.
         facts.set("has_others", alike.count() > 1);
         facts.set("by_gpus", format!("{program}: time of each call"));
         facts.set("by_case", format!("{program}, {gpus}: time of each call"));

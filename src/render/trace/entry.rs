@@ -198,7 +198,7 @@ impl Entries<'_> {
             }
         }
         for entry in &mut self.all {
-            // Pitfalls stand before notes.
+            // Pitfalls come before notes.
             entry
                 .findings
                 .sort_by_key(|index| findings.get(*index).map(|finding| finding.severity));
@@ -245,7 +245,7 @@ pub(super) fn late_write(late: &Late) -> String {
     let EventKind::Variable { name, value, .. } = &late.write.what else {
         return String::new();
     };
-    // As in chains, the file's name alone.
+    // Only the file's name, as in chains.
     let line = late.write.stack.user_frame().and_then(Frame::line);
     let who = match line {
         Some(line) => place::shorten_place(&line),

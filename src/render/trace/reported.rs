@@ -372,7 +372,7 @@ fn merge_occurrences<'a>(
 fn message(seen: &TraceView, group: &[Occurrence]) -> String {
     let mut sentences: Vec<String> = Vec::new();
     for one in group {
-        // The same in another process is no other sentence.
+        // The same finding in another process is not a different sentence.
         let pid = one
             .events
             .first()

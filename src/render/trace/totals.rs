@@ -167,7 +167,7 @@ mod tests {
             parts(&TraceView::bare(&trace)),
             ["no pitfall found in what was seen"]
         );
-        // Neither is a fork of which nothing is known passed over.
+        // A fork without any known details is not passed over either.
         let mut findings = fixture::findings(&fixture::trace());
         findings.truncate(1);
         (findings[0].severity, findings[0].rule) = (Severity::Note, "forked-unseen".to_owned());

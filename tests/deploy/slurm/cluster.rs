@@ -160,7 +160,8 @@ impl Cluster {
         for index in 1..=nodes {
             let name = format!("node{index}");
             fs::create_dir(at.join("spool").join(&name)).expect("a folder of our own");
-            // Not as the first process of its namespace, whose signals are handled in another way.
+            // Not as the first process of its namespace, because its signals are handled
+            // differently.
             cluster.daemon(&name, &["sh", "-c", "slurmd -D -N \"$0\" & wait", &name]);
         }
         eventually("all nodes are there", LONGEST, || {
@@ -179,7 +180,8 @@ impl Cluster {
             .stdin(Stdio::null())
             .stderr(log.try_clone().expect("a second descriptor"))
             .stdout(log);
-        // SAFETY: between fork and exec only this process is told what to do when its parent ends.
+        // SAFETY: between fork and exec, this only sets the signal that the process gets when its
+        // parent ends.
         unsafe {
             command.pre_exec(|| {
                 // If the test is killed, nobody drops the cluster.

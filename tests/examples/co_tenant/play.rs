@@ -27,7 +27,7 @@ impl Driver {
     }
 
     fn symbol<T>(&self, name: &str) -> Result<libloading::Symbol<'_, T>, String> {
-        // SAFETY: the types above are those of cuda.h.
+        // SAFETY: the types above match cuda.h.
         unsafe { self.library.get(name.as_bytes()) }.map_err(|error| error.to_string())
     }
 

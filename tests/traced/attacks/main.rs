@@ -159,7 +159,7 @@ fn may_become_anothers(path: &Path) -> Option<String> {
 fn paths_of_ended_trace_cannot_be_taken_over() {
     let scratch = Scratch::new();
     let at = |name: &str| scratch.path().join(name);
-    // It outlives the trace, and starts a program then.
+    // The process outlives the trace, and then starts a program.
     let script = format!(
         "(while [ ! -e {0}/go ]; do sleep 0.02; done; env > {0}/variables; /bin/echo alive > {0}/out 2> {0}/complaints
           mv {0}/out {0}/done) > /dev/null 2>&1 & exit 5",
@@ -617,7 +617,7 @@ fn memory_bound_is_decided_by_killed_samplers_readings() {
     let was_read = gaps
         .iter()
         .all(|gap| gap.is_some_and(|gap| gap <= 2_000_000_000));
-    // It may have been killed before it read anything.
+    // The sampler may have been killed before it read anything.
     let was_read = was_read && trace.start.used_bytes.iter().all(Option::is_some);
     assert_eq!(
         ran.code,

@@ -318,7 +318,8 @@ fn where_nvml_knows_other_pids_the_gpu_stands_for_the_process() {
         let started = trace.start.used_bytes[0].expect("a figure of the start");
         let risen = reading.used_bytes.expect("a figure") - started;
         let held: u64 = held.values().sum();
-        // What cuInit takes is charged to nobody: it names no GPU.
+        // The memory of cuInit is not attributed to any owner, because the call does not refer to a
+        // particular GPU.
         assert!(
             (held..held + 8 * MIB).contains(&risen),
             "{held} of {risen}: {reading:?}"

@@ -105,7 +105,7 @@ impl MeasuredFacts {
 
     /// Adds what refusals cause. What two machines agree on is there once.
     fn add_needs(&mut self, rows: &[NeedRow], machine: &Machine) {
-        // What a framework needs beside the driver is no need of CUDA.
+        // The needs of a framework in addition to the driver are not needs of CUDA.
         let of_cuda = rows.iter().filter(|row| !row.program.is_framework());
         for (row, failure) in of_cuda.filter_map(|row| Some((row, row.effect_at_start(rows)?))) {
             let (Some(refused), Some(error)) = (&row.refused, &row.error) else {
@@ -265,7 +265,7 @@ fn runs(versions: &BTreeMap<Version, &CallRow>, all: &[Version]) -> Vec<CallRun>
             let (reads_mask, makes_context, status) = run.first()?.1.clone()?;
             let versions: Vec<Version> =
                 run.iter().map(|(version, ..)| (*version).clone()).collect();
-            // The memory is that of the newest version.
+            // The memory comes from the newest version.
             let used_bytes = run
                 .iter()
                 .rev()

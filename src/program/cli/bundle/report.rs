@@ -16,7 +16,7 @@ pub(super) fn bundle_report(arguments: &BundleArguments) -> Outcome {
     keep_relevant(&mut report, arguments.name.as_deref());
     let stem = check_relevant(&report, arguments.name.as_deref())?;
     let mut entries = Vec::new();
-    // They come with the program, and say nothing of this machine.
+    // They are built in, and contain nothing about this machine.
     let attached = add_sources(&report.view(), &mut entries);
     if arguments.redact {
         report = redact_report(&report).map_err(|error| {

@@ -91,7 +91,8 @@ impl SurveyRun<'_> {
                     None
                 };
                 let key = format_row_key(&item.row.key, asked_of);
-                // Of two libcudarts of one version only the first is asked, because rows are identified by version.
+                // If two libcudarts have the same version, only the first is used, because
+                // rows are identified by version.
                 if known.insert(key.clone()) {
                     jobs.push(SurveyJob {
                         item,

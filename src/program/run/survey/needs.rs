@@ -32,7 +32,7 @@ impl SurveyRun<'_> {
                 self.check_selectors(&rows, &programs)?;
                 is_checked = true;
             }
-            // A question that is asked again replaces its row.
+            // A question that runs again replaces its row.
             document
                 .rows
                 .retain(|row| items.iter().all(|item| item.row.key != row.key));
@@ -84,7 +84,8 @@ impl SurveyRun<'_> {
     /// Refuses selectors that mean nothing that the programs ask for, once it is known what that is.
     fn check_selectors(&self, rows: &[NeedRow], programs: &[NeedsProgram]) -> Result<(), RunError> {
         let asked = self.next_items(rows, programs, &|_| true);
-        // A framework may not be installed; its controls say so. One with `!` may mean what follows later.
+        // A framework may not be installed; its controls show that. A selector with `!` may match
+        // questions that follow later.
         let is_program =
             |selector: &str| NeedsProgram::ALL.iter().any(|one| one.name() == selector);
         let mut others = self.run.selectors.clone();

@@ -198,7 +198,8 @@ impl SurveyRun<'_> {
         let folder = options.keep_traces.then(|| self.folder.join("traces"));
         let (repeat, jobs) = (self.options.repeat(), options.job_count());
         let attempts = Attempts::new(&self.session, &python, folder, repeat, jobs);
-        // The controls are asked again after each resumption, because stored rows come from another session.
+        // The controls run again after each resumption, because stored rows come from another
+        // session.
         document.rows.retain(|row| !row.is_control);
         if self.session.has_libcuda() && !self.ask_controls(&attempts, &questions, &mut document)? {
             document.header.elapsed_ns = clock.elapsed_ns();

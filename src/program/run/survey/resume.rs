@@ -83,7 +83,7 @@ pub(super) fn same_question(
         }
     }
     if header.generate > 0 && options.repeat_generated() != header.repeat_generated {
-        // One of the two has the default of listed forms, the other has the same number by --repeat.
+        // One survey has the default number of attempts, the other the same number by --repeat.
         let with = match options.asked.repeat {
             Some(_) => "without",
             None => "with",

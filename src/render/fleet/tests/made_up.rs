@@ -149,7 +149,7 @@ fn a_minority_differs_in_verdict_facts_bytes_or_has_no_answer() {
     all[4]["scenarios"][1]["cases"][0]["outcomes"][0]["used_bytes"] = json!({});
     all[5]["scenarios"][1] = json!({"name": "context/two", "sha256": "00ff", "libcudart": {"version": "13.0"}, "verdict":
         {"kind": "inconclusive", "reason": "hang", "expectation": "no_expectation"}});
-    // Its figure could not be read: that is no figure, and not zero.
+    // Its figure could not be read, so it is absent rather than zero.
     all[6]["scenarios"][1]["cases"][0]["outcomes"][0]["used_bytes"]["gpu0"] = json!(null);
     // What those who ran it did not allow says nothing of the machine.
     all[7]["scenarios"][1] = json!({"name": "context/two", "sha256": "00ff", "verdict":
@@ -271,7 +271,8 @@ fn machines_are_compared_within_their_group_only() {
         "the largest first; two are disturbed by others"
     );
     assert!(fleet.groups[0].key.is_of_facts && fleet.groups[1].key.shared);
-    // One attempt of twenty may be disturbed on a machine that is idle; two say that others were at work.
+    // One disturbed attempt of twenty may occur on an idle machine; two show that other processes were at
+    // work.
     for (counted, disturbed, is_shared) in [([9, 10], 1, false), ([9, 9], 2, true)] {
         let mut one = fleet_of(1);
         for (at, count) in counted.into_iter().enumerate() {
@@ -366,7 +367,7 @@ fn contradicting_reports_of_a_machine_are_a_conflict() {
             "{text}"
         );
     }
-    // Of another driver, its answers are in another group, and the machine is one that cannot be both.
+    // With another driver, its answers are in another group, and one machine cannot have both.
     let mut other = all[1].clone();
     other["machine"]["driver_version"] = json!("590.1");
     other["run"]["started_at"] = json!("2026-11-21T10:00:00Z");
@@ -526,8 +527,8 @@ fn machines_are_named_by_label_or_by_their_gpus() {
 
 #[test]
 fn of_two_machines_with_one_name_none_is_hidden() {
-    // A later report with the name of another machine, and UUIDs that begin alike: they stand there in full. A label
-    // that looks like such a name is another name.
+    // A later report with the name of another machine, and UUIDs that begin alike: they are shown in
+    // full. A label that looks like such a name is a different name.
     let mut all = fleet_of(3);
     for report in &mut all[..2] {
         report["run"]["labels"]["node"] = json!("node-02");
@@ -597,7 +598,7 @@ fn whatever_is_read_falls_into_one_bucket() {
         "\"complete\":true,\"complete\":true",
         1,
     );
-    // As the program writes it: what it is stands at its beginning, and is not believed for that.
+    // As the program writes it: the type is at the beginning, and is not trusted.
     let written = |text: &str| {
         let rest = text.replacen("\"must_understand\":[\"compact\"],", "", 1);
         format!(

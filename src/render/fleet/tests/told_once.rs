@@ -202,7 +202,8 @@ fn a_machine_with_few_answers_is_named() {
         page.contains("\"answered\":[[50,50],[10,50],") && !page.contains("badge good"),
         "{page}"
     );
-    // What only one machine was asked, such as a survey, makes none of the others one with few answers.
+    // Questions that only one machine ran, such as a survey, do not make the others machines with few
+    // answers.
     let mut all = asked(5, 2);
     let more = asked(1, 50).remove(0)["scenarios"].clone();
     all[4]["scenarios"] = more;
@@ -217,7 +218,7 @@ fn another_verdict_since_the_last_audit_is_known_as_one() {
     let facts = merged(&all);
     let found = diff(&before, &facts).unwrap();
     assert!(!found.has_other_verdict() && found.began.len() == 1);
-    // The same machine goes on to another verdict: that began, and nothing ceased.
+    // The same machine changes to another verdict: a difference began, and none ended.
     all[1]["scenarios"][0]["verdict"]["kind"] = json!("not_reproduced");
     let verdict = merged(&all);
     let found = diff(&facts, &verdict).unwrap();
@@ -229,7 +230,7 @@ fn another_verdict_since_the_last_audit_is_known_as_one() {
         !diff(&verdict, &facts).unwrap().has_other_verdict(),
         "it went back"
     );
-    // All of them change together: none differs, and the usual verdict is another.
+    // All of them change together: none differs, and the usual verdict has changed.
     let mut all = asked(6, 2);
     all.iter_mut()
         .for_each(|report| report["scenarios"][0]["verdict"]["kind"] = json!("not_reproduced"));

@@ -102,7 +102,7 @@ fn cuinit_and_its_effects_are_one_entry() {
         "CUDA_VISIBLE_DEVICES was read as (unset)"
     );
     assert_eq!(entries(&trace, &[], &[]).summed.get("later cuInit"), None);
-    // Nor does it matter how long the thread was parked.
+    // The time that the thread was parked does not matter either.
     trace.events[0].elapsed_ns = None;
     assert_eq!(
         titles(&trace)[0],
