@@ -229,13 +229,13 @@ impl<'a> Explainer<'a> {
     /// Looks up a query. The result is empty if the query contains nothing about CUDA's start-up.
     pub fn explain(&self, query: Query) -> Explanation<'a> {
         let found = self
-            .named(&query)
+            .explain_by_name(&query)
             .or_else(|| explain_other_platform(&query))
             .or_else(|| self.explain_import(&query))
-            .or_else(|| self.called(&query))
-            .or_else(|| self.command_lines(&query))
-            .or_else(|| self.told(&query))
-            .or_else(|| self.mask_that_causes(&query))
+            .or_else(|| self.explain_function(&query))
+            .or_else(|| self.explain_command_line(&query))
+            .or_else(|| self.explain_by_message(&query))
+            .or_else(|| self.explain_mask_cause(&query))
             .or_else(|| self.explain_by_advice(&query))
             .or_else(|| self.explain_by_nearest(&query))
             .unwrap_or_default();
@@ -243,7 +243,7 @@ impl<'a> Explainer<'a> {
     }
 
     /// Looks up the query as a name, and returns the entry with its scenarios.
-    fn named(&self, query: &Query) -> Option<Explanation<'a>> {
+    fn explain_by_name(&self, query: &Query) -> Option<Explanation<'a>> {
         let said = names::find_named(&query.line, self.known);
         let first = *said.first()?;
         // The effect of a mask's value is more specific than the fact that it is a mask.
@@ -297,7 +297,7 @@ impl<'a> Explainer<'a> {
     }
 
     /// Returns the measurements of a function that the query calls with other arguments, or whose result it uses.
-    fn called(&self, query: &Query) -> Option<Explanation<'a>> {
+    fn explain_function(&self, query: &Query) -> Option<Explanation<'a>> {
         let mut near = names::find_function(&query.line, self.known);
         let measured: Vec<String> = near.iter().map(|entry| entry.id.clone()).collect();
         if measured.is_empty() {
@@ -322,7 +322,7 @@ impl<'a> Explainer<'a> {
 
     /// Explains the value of a mask or another setting in front of a command, unless the text also contains an error
     /// with advice.
-    fn command_lines(&self, query: &Query) -> Option<Explanation<'a>> {
+    fn explain_command_line(&self, query: &Query) -> Option<Explanation<'a>> {
         let found = self.scenarios_of(&command::scenarios_for_command(&query.said), query);
         if found.is_empty()
             || self
@@ -358,13 +358,13 @@ impl<'a> Explainer<'a> {
     }
 
     /// Returns the scenario about a message in the text.
-    fn told(&self, query: &Query) -> Option<Explanation<'a>> {
+    fn explain_by_message(&self, query: &Query) -> Option<Explanation<'a>> {
         query.errors.first().filter(|id| !is_of_error(id))?;
-        self.told_by(self.scenarios_of(&query.errors, query), query)
+        self.claim_first(self.scenarios_of(&query.errors, query), query)
     }
 
     /// Explains the value of a mask in the text, if it is among the causes of an error in the text.
-    fn mask_that_causes(&self, query: &Query) -> Option<Explanation<'a>> {
+    fn explain_mask_cause(&self, query: &Query) -> Option<Explanation<'a>> {
         let name = command::mask_in_text(&query.said)?;
         let errors = self.errors(query);
         let mut causes = errors
@@ -376,11 +376,15 @@ impl<'a> Explainer<'a> {
         if is_cause {
             found.extend(self.known.scenario(name));
         }
-        self.told_by(found, query)
+        self.claim_first(found, query)
     }
 
     /// Returns an explanation that claims the first of these scenarios, with similar ones.
-    fn told_by(&self, mut found: Vec<&'a KnownScenario>, query: &Query) -> Option<Explanation<'a>> {
+    fn claim_first(
+        &self,
+        mut found: Vec<&'a KnownScenario>,
+        query: &Query,
+    ) -> Option<Explanation<'a>> {
         let first = self.known.entry(&found.first()?.name)?;
         let (near, rest) = (self.near_questions(query), found.split_off(1));
         let more = near.into_iter().take(MOST_BESIDE_A_CLAIM).chain(rest);

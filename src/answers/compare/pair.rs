@@ -56,8 +56,8 @@ pub(super) fn pair_entries<'a, T>(
             [Some(a), Some(b)] if a.unmeasured.is_none() && b.unmeasured.is_none() => {
                 both.push((a, b))
             }
-            [Some(a), b] if a.unmeasured.is_none() => only_in_a.push(only(a, b)),
-            [a, Some(b)] if b.unmeasured.is_none() => only_in_b.push(only(b, a)),
+            [Some(a), b] if a.unmeasured.is_none() => only_in_a.push(only_in_one(a, b)),
+            [a, Some(b)] if b.unmeasured.is_none() => only_in_b.push(only_in_one(b, a)),
             _ => in_neither += 1,
         }
     }
@@ -75,7 +75,7 @@ pub(super) fn pair_entries<'a, T>(
 }
 
 /// Returns an entry that only one document has measured; `other` is the entry of the other document, if it has one.
-fn only<T>(entry: ComparedEntry<'_, T>, other: Option<ComparedEntry<'_, T>>) -> Only {
+fn only_in_one<T>(entry: ComparedEntry<'_, T>, other: Option<ComparedEntry<'_, T>>) -> Only {
     let reason = other.and_then(|other| other.unmeasured);
     Only {
         name: Some(entry.name),

@@ -78,7 +78,7 @@ pub(super) fn codes_in_line(line: &str, is_about_cuda: bool) -> Vec<String> {
         let after = after.get(1..).unwrap_or_default();
         let is_said = parts.len() == 1 || is_bound(before, *number, after);
         let is_ours = i64::from(*number) == status::SIM_NOT_MODELLED;
-        if is_said && (is_about_cuda || is_ours || is_told_apart(before, *number)) {
+        if is_said && (is_about_cuda || is_ours || is_cuda_only_code(before, *number)) {
             found.extend(ids_for_number(*number, before));
         }
     }
@@ -279,7 +279,7 @@ fn is_bound(before: &[LinePart], number: u32, after: &[LinePart]) -> bool {
 
 /// Returns `true` if a number after the word `error` belongs to CUDA although the line does not name CUDA: no other
 /// program uses it.
-fn is_told_apart(before: &[LinePart], number: u32) -> bool {
+fn is_cuda_only_code(before: &[LinePart], number: u32) -> bool {
     let mut back = words_of(before).rev();
     let last = back.next().unwrap_or_default();
     let is_error = last == "error" || last == "code" && back.next() == Some("error");

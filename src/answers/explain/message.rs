@@ -137,7 +137,7 @@ pub(super) fn find_messages(text: &str) -> Vec<String> {
 
 /// Returns all errors in a text, by code or by message: codes first, because a number is more exact than words. If
 /// libcudart has used a number for two errors, the message next to it decides.
-pub(super) fn said(text: &str) -> Vec<String> {
+pub(super) fn find_errors(text: &str) -> Vec<String> {
     let told: Vec<String> = find_messages(text);
     let mut found = error::find_error_codes(text);
     let is_told = found.iter().any(|id| told.contains(id));
@@ -184,7 +184,7 @@ fn is_ambiguous(id: &str, told: &[String]) -> bool {
 
 /// Returns the terms of the errors in a text.
 pub(super) fn error_terms(text: &str) -> Vec<Term> {
-    said(text)
+    find_errors(text)
         .iter()
         .filter_map(|id| error::number(id))
         .map(Term::error)
@@ -419,7 +419,7 @@ mod tests {
                 &["error/2"],
             ),
         ] {
-            let found = said(text);
+            let found = find_errors(text);
             assert!(found.iter().eq(ids), "{text}: {found:?}");
         }
     }
@@ -435,7 +435,7 @@ mod tests {
             "the process ran out of memory",
             "nvidia-container-cli: initialization error: nvml error: driver not loaded",
         ] {
-            let found = said(text);
+            let found = find_errors(text);
             assert!(
                 !found.iter().any(|id| id.starts_with("error/")),
                 "{text}: {found:?}"

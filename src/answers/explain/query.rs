@@ -55,7 +55,7 @@ impl Query {
         let plain = without_boilerplate(text);
         let query = Query::with(plain.trim(), "", false);
         Query {
-            errors: message::said(&plain),
+            errors: message::find_errors(&plain),
             line: text.trim().to_owned(),
             ..query
         }
@@ -84,7 +84,7 @@ impl Query {
         let printed = lines
             .iter()
             .filter(|line| !(is_place(line) || is_log && is_code(line)));
-        let errors = message::said(&printed.cloned().collect::<Vec<_>>().join("\n"));
+        let errors = message::find_errors(&printed.cloned().collect::<Vec<_>>().join("\n"));
         for line in lines.iter().take(MOST_LINES).chain(
             lines
                 .iter()

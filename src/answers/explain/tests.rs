@@ -392,13 +392,13 @@ fn first_matching_explain_step_answers() {
     ] {
         let query = Query::parse(words);
         let steps = [
-            explainer.named(&query),
+            explainer.explain_by_name(&query),
             explain_other_platform(&query),
             explainer.explain_import(&query),
-            explainer.called(&query),
-            explainer.command_lines(&query),
-            explainer.told(&query),
-            explainer.mask_that_causes(&query),
+            explainer.explain_function(&query),
+            explainer.explain_command_line(&query),
+            explainer.explain_by_message(&query),
+            explainer.explain_mask_cause(&query),
             explainer.explain_by_advice(&query),
             explainer.explain_by_nearest(&query),
         ];

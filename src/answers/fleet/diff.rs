@@ -129,7 +129,7 @@ pub fn diff(old: &Fleet, new: &Fleet) -> Result<FleetDiff, ProvenanceMismatch> {
         machines_new: Vec::new(),
         groups_gone: Vec::new(),
         groups_new: Vec::new(),
-        usual: usual(old, new),
+        usual: usual_changes(old, new),
         began: Vec::new(),
         ceased: Vec::new(),
     };
@@ -237,7 +237,7 @@ fn machine_changes(fleet: &Fleet) -> BTreeMap<MachineChange, bool> {
 }
 
 /// Returns the changes of the usual results of matching groups, by question.
-fn usual(old: &Fleet, new: &Fleet) -> Vec<UsualChanged> {
+fn usual_changes(old: &Fleet, new: &Fleet) -> Vec<UsualChanged> {
     let mut changed = Vec::new();
     for after in &new.groups {
         let Some(before) = before(old, new, after) else {

@@ -345,7 +345,7 @@ impl AskedDigest {
             made,
             disturbed,
             start: StartEvidence::new(&scenario),
-            answer: answered(scenario).map(Arc::new),
+            answer: machine_answer(scenario).map(Arc::new),
         }
     }
 }
@@ -417,7 +417,7 @@ fn read_survey(text: &[u8], _: &KnownScenarios) -> Result<Digest, Rejection> {
 }
 
 /// Returns the answer of a scenario, if the result depends on the machine.
-fn answered(scenario: CompactScenario) -> Option<MachineAnswer> {
+fn machine_answer(scenario: CompactScenario) -> Option<MachineAnswer> {
     let CompactScenario {
         name,
         scenario,

@@ -13,7 +13,7 @@ const SHORT: usize = 12;
 /// Returns the machine of each document. Reports with the same name belong to the same machine if they share a GPU, or
 /// if other reports link them. So a name that was given twice hides no machine.
 pub(super) fn document_owners(kept: &[PooledDocument]) -> Vec<DocumentOwner> {
-    let called = called(kept);
+    let called = document_names(kept);
     let linked = Linked::new(kept, &called);
     // Machines by name, each with the smallest UUID of its GPUs.
     let mut machines: HashMap<&str, BTreeMap<usize, &str>> = HashMap::new();
@@ -44,7 +44,7 @@ pub(super) fn document_owners(kept: &[PooledDocument]) -> Vec<DocumentOwner> {
 }
 
 /// Returns the name of each document: from a label, or from its GPUs.
-fn called(kept: &[PooledDocument]) -> Vec<String> {
+fn document_names(kept: &[PooledDocument]) -> Vec<String> {
     // Labels of the documents with these GPUs.
     let mut labelled: HashMap<&[String], BTreeSet<&str>> = HashMap::new();
     for one in kept {

@@ -186,7 +186,7 @@ impl CallRow {
 
     fn with(mut self, answered: &SurveyAnswer<'_>) -> CallRow {
         self.standing = RowAttempts::from_report(answered.report);
-        self.seen = showed::seen(&self, answered).unwrap_or_else(|unmeasured| {
+        self.seen = showed::observe_attempts(&self, answered).unwrap_or_else(|unmeasured| {
             self.standing.unmeasured = Some(unmeasured);
             Vec::new()
         });

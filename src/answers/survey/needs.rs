@@ -169,7 +169,7 @@ impl NeedRow {
         let (mut seen, mut first) = (Vec::new(), None);
         if let Some((planned, recordings)) = answered.case_recordings(TRAP) {
             for recording in &recordings {
-                seen.push(self::seen(planned, recording, &uuids));
+                seen.push(read_result(planned, recording, &uuids));
             }
             first = recordings.first().map(|recording| (planned, *recording));
         }
@@ -184,7 +184,7 @@ impl NeedRow {
             .agreed("died", seen.iter().map(|seen| seen.died.clone()))
             .flatten();
         if let (Some(_), None, Some((planned, recording))) = (&self.refused, &self.error, first) {
-            self.asked = asked(self.program, planned, recording);
+            self.asked = list_system_uses(self.program, planned, recording);
         }
         NeedRow { standing, ..self }
     }
@@ -313,7 +313,7 @@ struct RefusalResult {
     died: Option<Death>,
 }
 
-fn seen(planned: &CasePlan, recording: &Recording, uuids: &[&str]) -> RefusalResult {
+fn read_result(planned: &CasePlan, recording: &Recording, uuids: &[&str]) -> RefusalResult {
     let label = |step: usize| planned.steps.get(step).map(|step| step.label.as_str());
     let (mut statuses, mut gpus) = (Vec::new(), Vec::new());
     for said in &recording.events {
@@ -368,7 +368,11 @@ fn seen(planned: &CasePlan, recording: &Recording, uuids: &[&str]) -> RefusalRes
 /// Returns the files and system calls that a program used, by step. For frameworks, only system files are kept, because
 /// an import opens thousands of files of the framework. The start of a framework's interpreter is left out, because it
 /// is not tested and would reveal details of the machine.
-fn asked(program: NeedsProgram, planned: &CasePlan, recording: &Recording) -> Vec<SystemUse> {
+fn list_system_uses(
+    program: NeedsProgram,
+    planned: &CasePlan,
+    recording: &Recording,
+) -> Vec<SystemUse> {
     let is_framework = program.is_framework();
     let mut asked = Vec::new();
     for used in &recording.system_calls {

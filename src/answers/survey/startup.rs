@@ -159,7 +159,7 @@ impl StartRow {
             let (planned, recordings) = answered.case_recordings(&beside.name())?;
             let seen: Vec<Vec<CallReading>> = recordings
                 .into_iter()
-                .map(|recording| seen(planned, recording))
+                .map(|recording| read_calls(planned, recording))
                 .collect();
             case(beside, &seen, &mut standing)
         });
@@ -267,7 +267,7 @@ struct CallReading {
 /// Host memory, in the order of [`ProcessMemory`].
 type Figures = [Option<i64>; 5];
 
-fn seen(planned: &CasePlan, recording: &Recording) -> Vec<CallReading> {
+fn read_calls(planned: &CasePlan, recording: &Recording) -> Vec<CallReading> {
     let mut seen: Vec<CallReading> = Vec::new();
     for said in &recording.events {
         let Event::End {

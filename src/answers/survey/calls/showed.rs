@@ -12,7 +12,7 @@ use cuda_pitfalls_core::verdict::Reason;
 ///
 /// # Errors
 /// Returns the reason if an attempt shows nothing about the call.
-pub(super) fn seen(
+pub(super) fn observe_attempts(
     row: &CallRow,
     answered: &SurveyAnswer<'_>,
 ) -> Result<Vec<CallSeen>, Unmeasured> {

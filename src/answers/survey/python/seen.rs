@@ -216,7 +216,7 @@ pub fn made(
     own.init(&mut made);
     own.contexts(&mut made.seen, alone);
     if alone {
-        made.seen.device_used_bytes = own.used();
+        made.seen.device_used_bytes = own.memory_growth();
     }
     made
 }
@@ -239,7 +239,7 @@ pub fn stack_of_init(trace: &Trace) -> (Option<String>, Vec<String>, Option<Stri
     let mut way = Vec::new();
     for frame in stack.frames.iter().rev() {
         if is_of_code(frame) {
-            way.push(own.named(frame));
+            way.push(own.frame_text(frame));
         }
     }
     let child = match program.process {
@@ -365,7 +365,7 @@ impl LineHistory<'_> {
         };
         let seen = &mut made.seen;
         seen.at = self.at(stack);
-        seen.entry = stack.entry().map(|frame| self.named(frame));
+        seen.entry = stack.entry().map(|frame| self.frame_text(frame));
         seen.through = outer_cuda_function(stack);
         seen.way = self.way(stack);
     }
@@ -458,7 +458,7 @@ impl LineHistory<'_> {
     }
 
     /// Returns the maximum memory growth of each GPU, in bytes; `None` if it is unknown for one of them.
-    fn used(&self) -> Option<Vec<i64>> {
+    fn memory_growth(&self) -> Option<Vec<i64>> {
         let mut used = Vec::new();
         for (index, start) in self.trace.start.used_bytes.iter().enumerate() {
             used.push(self.used_on_gpu(index, *start)?);
@@ -521,7 +521,7 @@ impl LineHistory<'_> {
             .or_else(|| package(|frame| !frame.function.is_empty()))
             .or_else(|| package(|_| true))
             .or_else(|| stack.user_frame())?;
-        Some(self.named(found))
+        Some(self.frame_text(found))
     }
 
     /// Returns the functions in a stack, except the row's own, outermost first.
@@ -529,7 +529,7 @@ impl LineHistory<'_> {
         let mut way = Vec::new();
         for frame in stack.frames.iter().rev() {
             if is_of_code(frame) && !self.is_own(frame) {
-                way.push(self.named(frame));
+                way.push(self.frame_text(frame));
             }
         }
         let (outer, inner) = MOST_FRAMES;
@@ -549,7 +549,7 @@ impl LineHistory<'_> {
 
     /// Returns a frame as text: `torch/cuda/__init__.py:180 is_available`; `ask.py:1` for the row's own code; for
     /// machine code the function, or the library if its functions do not have names.
-    fn named(&self, frame: &Frame) -> String {
+    fn frame_text(&self, frame: &Frame) -> String {
         let name = match (frame.package_file(), frame.line, frame.language) {
             (Some(file), Some(line), FrameLanguage::Python) => {
                 format!("{file}:{line} {}", frame.function)
