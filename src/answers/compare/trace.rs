@@ -50,12 +50,12 @@ enum BehaviorKind {
 }
 
 impl BehaviorKind {
-    /// `true` if a trace that was cut short has too little of it.
+    /// Returns `true` if a trace that was cut short has too little of it.
     fn is_cumulative(self) -> bool {
         self >= BehaviorKind::MemoryPeak
     }
 
-    /// `true` if its names have a place of the code in them, which is missing where no stack was read.
+    /// Returns `true` if its names have a place of the code in them, which is missing where no stack was read.
     fn is_named_by_place(self) -> bool {
         match self {
             BehaviorKind::Finding | BehaviorKind::LateWrite | BehaviorKind::Context => true,

@@ -196,7 +196,7 @@ impl NumberContext<'_> {
         }
     }
 
-    /// `true` if the parts before the number bind it to nothing.
+    /// Returns `true` if the parts before the number bind it to nothing.
     fn is_detached(&self) -> bool {
         self.marks.len() > MOST_MARKS
             || self.marks.last() == Some(&LinePart::Mark('-'))
@@ -206,7 +206,7 @@ impl NumberContext<'_> {
             )
     }
 
-    /// `true` for a number of GPUs: `cuDeviceGetCount returned 4`, and not `cudaGetDeviceCount returned 35`.
+    /// Returns `true` for a number of GPUs: `cuDeviceGetCount returned 4`, and not `cudaGetDeviceCount returned 35`.
     fn is_gpu_count(&self) -> bool {
         let is_returned = matches!(
             self.last,
@@ -215,13 +215,13 @@ impl NumberContext<'_> {
         is_returned && self.second.ends_with("count") && self.number <= MOST_GPUS
     }
 
-    /// `true` before the word error: `the 804 error`, `fails with 802 system error`.
+    /// Returns `true` before the word error: `the 804 error`, `fails with 802 system error`.
     fn is_before_error(&self) -> bool {
         let is_near = words_of(self.after).take(2).any(|word| word == "error");
         is_near && !self.is_marked && !self.ends && !names_an_error(self.last)
     }
 
-    /// `true` if the words before the number make it a code.
+    /// Returns `true` if the words before the number make it a code.
     fn follows_error(&self) -> bool {
         let names_error = names_an_error(self.second);
         match self.last {
