@@ -164,6 +164,8 @@ pub(crate) enum Span {
     Break,
     /// A color of the charts, by its number, on a page.
     Chip(usize),
+    /// Two bars on a page, in percent of their scale.
+    Bars([u64; 2]),
 }
 
 /// Meaning of a part of a text, which determines its color.
@@ -173,6 +175,8 @@ pub(crate) enum Tone {
     Dim,
     Plain,
     Good,
+    /// A pitfall that shows.
+    Shows,
     Doubt,
     Bad,
 }

@@ -197,7 +197,7 @@ pub fn memory_lines(step: &StepObservation) -> Vec<String> {
 }
 
 /// Returns the memory of `trap` and of `control`, for each GPU where either changed: `gpu0 +530 MiB / 0`.
-pub fn trap_and_control(scenario: &ScenarioView<'_>) -> Vec<String> {
+pub(super) fn trap_and_control(scenario: &ScenarioView<'_>) -> Vec<(String, [i64; 2])> {
     // By GPU: what the trap changed, and what the control did.
     let mut changes: BTreeMap<(usize, String), [Option<Option<i64>>; 2]> = BTreeMap::new();
     for (side, name) in ["trap", "control"].into_iter().enumerate() {
@@ -218,7 +218,8 @@ pub fn trap_and_control(scenario: &ScenarioView<'_>) -> Vec<String> {
                 Some(bytes) => units::delta_or_unread(bytes),
                 None => "–".to_owned(),
             });
-            lines.push(format!("{gpu} {}", words.join(" / ")));
+            let bytes = both.map(|bytes| bytes.flatten().unwrap_or(0));
+            lines.push((format!("{gpu} {}", words.join(" / ")), bytes));
         }
     }
     lines
@@ -259,7 +260,8 @@ mod tests {
             case_line(scenario, &scenario.cases[1]).join(" · "),
             "cudaGetDeviceCount: count=1 · sees gpu1 · no context · memory unchanged"
         );
-        assert_eq!(trap_and_control(scenario), ["gpu0 +530 MiB / 0"]);
+        let words = "gpu0 +530 MiB / 0".to_owned();
+        assert_eq!(trap_and_control(scenario), [(words, [530 << 20, 0])]);
     }
 
     #[test]

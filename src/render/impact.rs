@@ -53,7 +53,7 @@ impl Impact {
     /// Returns its color on a page.
     pub(super) fn tone(self) -> Tone {
         match self {
-            Impact::Shows => Tone::Doubt,
+            Impact::Shows => Tone::Shows,
             Impact::Harmless => Tone::Plain,
             Impact::Absent => Tone::Good,
             Impact::Unknown => Tone::Dim,

@@ -159,6 +159,31 @@ mod tests {
     }
 
     #[test]
+    fn only_exceptions_are_said_and_memory_has_bars_of_one_scale() {
+        let mut report = fixture::report();
+        let summary = |report: &cuda_pitfalls_core::report::Report| {
+            let page = report_page(&report.view());
+            let (summary, _) = page.split_once(">Machine</h2>").unwrap();
+            let (_, table) = summary.split_once("<table").unwrap();
+            table.to_owned()
+        };
+        let table = summary(&report);
+        assert!(table.contains(">Expected</th>") && table.contains("✗ unexpected"));
+        assert!(!table.contains("as expected"), "{table}");
+        assert!(
+            table.contains("<i style=\"width:100%\"></i><i style=\"width:0%\"></i>"),
+            "{table}"
+        );
+        let standings = report.scenarios.iter().map(|scenario| &scenario.verdict);
+        let standings: Vec<Standing> = standings.map(Standing::new).collect();
+        let mut standings = standings.into_iter();
+        report
+            .scenarios
+            .retain(|_| standings.next() == Some(Standing::AsExpected));
+        assert!(!report.scenarios.is_empty() && !summary(&report).contains(">Expected</th>"));
+    }
+
+    #[test]
     fn what_needs_attention_comes_first_with_its_reason() {
         let page = report_page(&fixture::report().view());
         let (summary, _) = page.split_once(">Machine</h2>").unwrap();

@@ -68,7 +68,7 @@ impl Standing {
 
     fn shown(self) -> (&'static str, &'static str, Tone, &'static str) {
         match self {
-            Standing::AsExpected => ("✓", "as expected", Tone::Good, "32"),
+            Standing::AsExpected => ("✓", "as expected", Tone::Dim, "32"),
             Standing::Answered => ("·", "without expectation", Tone::Plain, "36"),
             Standing::Skipped => ("-", "skipped", Tone::Dim, "90"),
             Standing::Inconclusive => ("?", "inconclusive", Tone::Doubt, "33"),

@@ -31,13 +31,14 @@ pub(super) fn scenario_section(
         _ => scenario.question.into(),
     };
     let badge = format!("{} {}", standing.mark(), facts::verdict(verdict));
+    let mut badges = vec![(standing.tone(), badge)];
+    if standing != Standing::AsExpected {
+        badges.push((standing.tone(), facts::expectation_words(verdict)));
+    }
     let mut blocks = vec![
         Block::heading(3, scenario.name),
         Block::Paragraph(question),
-        Block::Badges(vec![
-            (standing.tone(), badge),
-            (standing.tone(), facts::expectation_words(verdict)),
-        ]),
+        Block::Badges(badges),
     ];
     if !verdict.detail.is_empty() {
         blocks.push(Block::paragraph(&verdict.detail));

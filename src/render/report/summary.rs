@@ -24,8 +24,8 @@ const COLUMNS: [&str; 5] = [
     "Here",
     "Question",
     "Memory, trap / control",
-    "Expected",
     "Attempts",
+    "Expected",
 ];
 
 /// An instance and its index in the report, which its section is linked by.
@@ -100,17 +100,28 @@ fn folder(name: &str) -> &str {
 /// Returns the table: a row per question.
 pub(super) fn table(report: &ReportView<'_>, folders: &Folders<'_>) -> Block {
     let (mut rows, mut classes) = (Vec::new(), Vec::new());
+    let scenarios = report.scenarios.iter();
+    let changes = scenarios.flat_map(facts::trap_and_control);
+    let largest = changes.flat_map(|(_, both)| both).max().unwrap_or(0);
     for instances in grouped_instances(report) {
-        rows.push(row(&instances));
+        rows.push(row(&instances, largest));
         classes.push(folders.filter_classes(instances.iter().map(|(_, scenario)| *scenario)));
     }
-    let caption =
-        "What needs attention comes first. Memory is the change since before the process.";
+    let caption = "What needs attention comes first. Memory is the change since before the process. \
+        The upper bar is the trap, the lower one the control.";
+    let mut columns = COLUMNS.as_slice();
+    let has_exceptions = rows
+        .iter()
+        .any(|row| row.last().is_some_and(|cell| !cell.0.is_empty()));
+    if !has_exceptions {
+        columns = columns.get(..4).unwrap_or_default();
+        rows.iter_mut().for_each(|row| row.truncate(4));
+    }
     Block::Table(Table {
         caption: caption.into(),
         records: Some("answers"),
         classes,
-        ..Table::new(COLUMNS, rows)
+        ..Table::new(columns.iter().copied(), rows)
     })
 }
 
@@ -165,11 +176,16 @@ fn grouped_instances<'a, 'r>(report: &'a ReportView<'r>) -> Vec<Vec<Placed<'a, '
     groups
 }
 
-fn row(instances: &[Placed<'_, '_>]) -> Vec<Text> {
+/// Returns the cells of some instances; `largest` is the memory that a whole bar stands for.
+fn row(instances: &[Placed<'_, '_>], largest: i64) -> Vec<Text> {
     let (mut memory, mut attempts) = (Vec::new(), Vec::new());
     // Each of several instances has its own memory and attempts.
     if let [(_, only)] = instances {
-        memory = facts::trap_and_control(only);
+        for (words, both) in facts::trap_and_control(only) {
+            let whole = largest.max(1).unsigned_abs();
+            let bars = both.map(|bytes| bytes.max(0).unsigned_abs().saturating_mul(100) / whole);
+            memory.push(Text::from(words).then(Span::Bars(bars)));
+        }
         for case in ["trap", "control"]
             .iter()
             .filter_map(|name| only.case(name))
@@ -181,8 +197,8 @@ fn row(instances: &[Placed<'_, '_>]) -> Vec<Text> {
         here(instances),
         question(instances),
         Text::lines(memory),
-        expectation_text(instances),
         Text::lines(attempts),
+        expectation_text(instances),
     ]
 }
 
@@ -270,13 +286,16 @@ fn instance_links(word: &str, instances: &[&Placed<'_, '_>]) -> Text {
     Text::from(format!("{word} for ")).then(Text::join(links, ", "))
 }
 
-/// Returns whether the answers are expected by the file, with the number of each if there are several.
+/// Returns how the answers differ from what the file expects, with the number of each if there are several.
 fn expectation_text(instances: &[Placed<'_, '_>]) -> Text {
     let standings = instances
         .iter()
         .map(|(_, scenario)| Standing::new(scenario.verdict));
     let mut lines = Vec::new();
     for (standing, count) in tally_items(standings) {
+        if standing == Standing::AsExpected {
+            continue;
+        }
         let (mark, name) = (standing.mark(), standing.name());
         let words = if instances.len() > 1 {
             format!("{mark} {count} {name}")

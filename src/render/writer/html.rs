@@ -154,6 +154,9 @@ fn inline_html(text: &Text) -> String {
         }
         Span::Fold(summary, items) => fold_element(summary, &list("ul", items)),
         Span::Break => "<br>".to_owned(),
+        Span::Bars([first, second]) => format!(
+            "<span class=\"bars\" aria-hidden=\"true\"><i style=\"width:{first}%\"></i><i style=\"width:{second}%\"></i></span>"
+        ),
         Span::Chip(color) => element("span", &format!("chip g{color}"), ""),
     });
     written.collect()
@@ -164,6 +167,7 @@ fn tone_class(tone: Tone) -> &'static str {
         Tone::Dim => "dim",
         Tone::Plain => "plain",
         Tone::Good => "good",
+        Tone::Shows => "shows",
         Tone::Doubt => "doubt",
         Tone::Bad => "bad",
     }

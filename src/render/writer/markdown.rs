@@ -121,7 +121,7 @@ fn inline_markdown(text: &Text) -> String {
             )
         }
         Span::Break => "<br>".to_owned(),
-        Span::Chip(_) => String::new(),
+        Span::Chip(_) | Span::Bars(_) => String::new(),
     });
     written.collect()
 }

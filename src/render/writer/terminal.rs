@@ -204,7 +204,7 @@ fn shown(line: &[Span]) -> String {
             "{summary}: {}",
             listed(items.iter().map(|item| shown(&item.0)), "")
         ),
-        Span::Break | Span::Chip(_) => String::new(),
+        Span::Break | Span::Chip(_) | Span::Bars(_) => String::new(),
     });
     words.collect()
 }
