@@ -139,7 +139,7 @@ fn is_left_open(scenario: &Scenario, instance: &Instance) -> bool {
         && !expects
 }
 
-/// An expectation's place: its scenario, its case (none for the verdict), and its number there.
+/// An expectation's place: its scenario, its case (empty for the verdict), and its number there.
 type Place = (String, String, usize);
 
 /// The report of an expectation is one where it applied. An expectation without a matching machine, runtime or

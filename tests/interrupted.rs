@@ -1,5 +1,5 @@
-//! Runs that are broken off: by Ctrl-C, by SIGTERM, by SIGKILL, by a report that cannot be written.
-//! Whatever happens, no process is left, and what is on disk is a whole document.
+//! Runs that are interrupted: by Ctrl-C, by SIGTERM, by SIGKILL, by a report that cannot be written.
+//! Whatever happens, no process is left, and the file on disk is a complete document.
 
 use crate::common;
 

@@ -1,4 +1,4 @@
-//! Kernels and sandboxes that refuse something: each command works there, or says so and starts nothing.
+//! Kernels and sandboxes that deny a system call: each command works there, or reports the problem and starts nothing.
 
 use crate::common;
 
@@ -60,7 +60,7 @@ fn refuse(command: &mut Command, call: i64, errno: i32, argument: Option<(u32, u
     }
 }
 
-/// A question whose step refuses device files.
+/// A scenario with a step that denies device files.
 const REFUSES: &str = "refused/a-context-outlives-its-files";
 
 #[test]

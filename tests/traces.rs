@@ -1,4 +1,4 @@
-//! Committed traces of real programs: measured, whole, and today's rules find in them what
+//! Committed traces of real programs: measured, complete, and today's rules find in them what
 //! `tests/traces.txt` says.
 
 use crate::common;

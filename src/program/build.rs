@@ -59,15 +59,15 @@ fn git_commit() -> Option<String> {
         "--exclude=*",
         "--abbrev=12",
     ]);
-    said(describe.env("GIT_INDEX_FILE", &index))
+    run_command(describe.env("GIT_INDEX_FILE", &index))
 }
 
 fn run_git(folder: &OsStr, arguments: &[&str]) -> Option<String> {
-    said(Command::new("git").arg("-C").arg(folder).args(arguments))
+    run_command(Command::new("git").arg("-C").arg(folder).args(arguments))
 }
 
 /// Returns the trimmed output of a command, if it succeeds.
-fn said(command: &mut Command) -> Option<String> {
+fn run_command(command: &mut Command) -> Option<String> {
     let output = command.output().ok()?;
     let text = String::from_utf8(output.stdout).ok()?;
     output.status.success().then(|| text.trim().to_owned())

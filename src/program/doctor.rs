@@ -171,7 +171,7 @@ impl Doctor {
             watch_ms,
         };
         let nvml = self.ask(&self.environment(), &want, self.deadline_ms + watch_ms)?;
-        process.nvml = Some(started(Started::Nvml, None, nvml));
+        process.nvml = Some(new_start(Started::Nvml, None, nvml));
         process.watched_ms = watch_ms;
         Ok(process)
     }
@@ -252,7 +252,7 @@ impl Doctor {
             uses_gpus,
             watch_ms: 0,
         };
-        Ok(started(
+        Ok(new_start(
             library,
             changed,
             self.ask(&environment, &want, self.deadline_ms)?,
@@ -266,7 +266,7 @@ impl Doctor {
         environment: Environment,
         needs: &[NeedFacts],
     ) -> Result<(), DoctorError> {
-        let (files, calls) = wanted(needs, &examination.place);
+        let (files, calls) = list_tries(needs, &examination.place);
         let want = Want::Try {
             files: files.clone(),
             calls: calls.clone(),
@@ -397,7 +397,7 @@ fn list_folder_changes(as_it_is: &Environment) -> Vec<(StartChange, Environment)
 
 /// Returns the files (with `true` if they are written) and the system calls to try: those of the table, and the device
 /// file of each GPU.
-fn wanted(needs: &[NeedFacts], host: &HostState) -> (Vec<(String, bool)>, Vec<String>) {
+fn list_tries(needs: &[NeedFacts], host: &HostState) -> (Vec<(String, bool)>, Vec<String>) {
     let (mut files, mut calls) = (BTreeMap::new(), Vec::new());
     for need in needs {
         let refused = &need.refused;
@@ -422,7 +422,7 @@ fn wanted(needs: &[NeedFacts], host: &HostState) -> (Vec<(String, bool)>, Vec<St
 }
 
 /// Collects the messages of a fresh process about a start.
-fn started(library: Started, changed: Option<StartChange>, examined: Examined) -> LibraryStart {
+fn new_start(library: Started, changed: Option<StartChange>, examined: Examined) -> LibraryStart {
     let mut start = LibraryStart {
         library,
         changed,
@@ -445,7 +445,7 @@ fn started(library: Started, changed: Option<StartChange>, examined: Examined) -
     start
 }
 
-/// A limit of this process that is raised, for processes that are started meanwhile.
+/// A limit of this process, raised for the processes that it starts until this is dropped.
 struct RaisedLimit {
     resource: Resource,
     was: Rlimit,

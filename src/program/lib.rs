@@ -90,5 +90,5 @@ mod run;
 pub mod schemas;
 mod terminal;
 
-/// The commit that the program was built from; none if it was not built from a checkout.
+/// The commit that the program was built from; `None` if it was not built from a checkout.
 const COMMIT: Option<&str> = option_env!("CUDA_PITFALLS_COMMIT");

@@ -91,7 +91,8 @@ impl Format {
     }
 }
 
-/// Renders a report, with a newline at its end; none if reports do not have the form. `width` is of forms in lines.
+/// Renders a report, with a newline at its end; `None` if reports do not have the format. `width` applies to formats
+/// that are broken into lines.
 pub fn render(prepared: &Prepared<'_>, format: Format, width: usize) -> Option<String> {
     let report = &prepared.view();
     Some(match format {

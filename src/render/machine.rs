@@ -10,7 +10,7 @@ use cuda_pitfalls_core::verdict::Provenance;
 use junit::TestOutcome;
 use prometheus::{Metric, Sample};
 
-/// Messages are cut to this many bytes, because CI systems load a file whole.
+/// Messages are cut to this many bytes, because CI systems load the entire file.
 const LIMIT: usize = 4096;
 
 /// Remark on a line that is not proven to be the caller.

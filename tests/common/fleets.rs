@@ -42,7 +42,7 @@ pub(crate) struct Recipe {
 /// The known content of a fleet.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Truth {
-    /// The names of machines whose reports are whole.
+    /// The names of machines with a complete report.
     pub(crate) machines: BTreeSet<String>,
     /// Machine, question, and `verdict`, `fact` or `no_answer`.
     pub(crate) outcomes: BTreeSet<(String, String, &'static str)>,

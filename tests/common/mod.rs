@@ -79,7 +79,7 @@ pub(crate) fn behind(before: &[&str], command: &Command) -> Command {
 pub(crate) struct Ran {
     /// The command line, for the words of a test that fails.
     command: String,
-    /// The exit code; none if a signal ended it.
+    /// The exit code; `None` if a signal ended it.
     pub(crate) code: Option<i32>,
     pub(crate) stdout: String,
     pub(crate) stderr: String,

@@ -3,7 +3,7 @@
 
 use libtest_mimic::{Completion, Failed, Trial};
 
-/// A test, and what this machine lacks to run it; none if it lacks nothing.
+/// A test, and what this machine lacks to run it; `None` if nothing is missing.
 #[derive(Clone)]
 pub(crate) struct Test {
     pub(crate) name: &'static str,

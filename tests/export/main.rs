@@ -22,7 +22,7 @@ use cuda_pitfalls::scenario::sha256_hex;
 use cuda_pitfalls::simulated;
 use cuda_pitfalls::verdict::Kind;
 
-/// The machine that `run --on sim` stands for.
+/// The machine of `run --on sim`.
 const MACHINE: &str = "h200-x2";
 /// List of the programs that have passed: a line each with the digest of the text, the exit code (`-` if none is
 /// expected) and the name.

@@ -1,4 +1,4 @@
-//! An expectation that nothing could fail says nothing.
+//! An expectation that can never fail is worthless.
 //!
 //! Every scenario's trap is judged as if it had made the control's calls: what the control showed,
 //! under the trap's expectation, must be called unexpected. On the simulated machine this is done for

@@ -57,7 +57,7 @@ fn document(path: &str) -> Value {
     read_json(root().join("reports").join(path))
 }
 
-/// Mebibytes with one digit behind the point, or none where there is nothing to round.
+/// Returns a size in MiB with one decimal place, or none if it is an integer.
 fn mib(bytes: i64) -> String {
     let mib = bytes as f64 / f64::from(1 << 20);
     if bytes % (1 << 20) == 0 {

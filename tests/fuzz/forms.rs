@@ -102,7 +102,7 @@ pub(crate) fn acting(form: &str, text: &str) -> Option<String> {
     malformed.or_else(|| text.lines().find(is_wrong).map(str::to_owned))
 }
 
-/// The JSON pointers of all parts but the whole.
+/// Collects the JSON pointers of all parts, except for the root.
 pub(crate) fn parts(value: &Value, at: &str, found: &mut Vec<String>) {
     let mut below = |key: &str, value| {
         let at = format!("{at}/{}", key.replace('~', "~0").replace('/', "~1"));

@@ -1,4 +1,4 @@
-//! Changes a document as a document: a change of its bytes is mostly refused by the first reader.
+//! Changes a document by its structure, because a change of its bytes is mostly rejected by the first reader.
 
 use cuda_pitfalls::random::Random;
 use serde_json::{Map, Value, json};

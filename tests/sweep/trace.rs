@@ -26,7 +26,7 @@ pub(crate) struct Fault {
 /// End of a traced program.
 #[derive(Debug)]
 pub(crate) struct Traced {
-    /// The exit code; none if a signal ended it.
+    /// The exit code; `None` if a signal ended it.
     pub(crate) code: Option<i32>,
     /// Number of the calls.
     pub(crate) calls: u64,

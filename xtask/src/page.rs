@@ -96,7 +96,7 @@ pub fn page(
         scenario.name
     );
     let _ = writeln!(out, "# {}", to_markdown(&scenario.question));
-    let shown = reference.shown();
+    let shown = reference.shown_measurement();
     answer(&mut out, scenario, standing, known);
     write_question(&mut out, scenario, instance, standing);
     why(&mut out, scenario);

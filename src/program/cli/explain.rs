@@ -62,7 +62,7 @@ pub(super) fn run_explain(arguments: &ExplainArguments) -> Outcome {
         json,
     } = arguments;
     let heard = match words.as_slice() {
-        [] => ran(command).map_err(|error| not_started(&error, *json))?,
+        [] => run_program(command).map_err(|error| not_started(&error, *json))?,
         [only] if only == input::STDIN => read_pasted(*json).map_err(|error| {
             fail(
                 format!("cannot read standard input: {error}"),
@@ -150,7 +150,7 @@ struct Heard {
 }
 
 /// Runs a command, passes its stderr through, and returns the text to explain.
-fn ran(command: &[OsString]) -> Result<Heard, TracerError> {
+fn run_program(command: &[OsString]) -> Result<Heard, TracerError> {
     let (ended, kept) = tracer::pass_through(command, MOST_BYTES)?;
     let query = Query::parse_pasted(&String::from_utf8_lossy(&kept));
     Ok(Heard {

@@ -41,8 +41,8 @@ pub(super) fn run_export(arguments: &ExportArguments) -> Outcome {
         );
         return Err(fail(why, Exit::Usage, false));
     }
-    let text =
-        written(scenario, instance, arguments).map_err(|why| fail(why, Exit::Usage, false))?;
+    let text = write_program(scenario, instance, arguments)
+        .map_err(|why| fail(why, Exit::Usage, false))?;
     if all.len() > 1 {
         let others: Vec<&str> = all
             .iter()
@@ -67,7 +67,7 @@ pub(super) fn run_export(arguments: &ExportArguments) -> Outcome {
 }
 
 /// Returns the text of the file, or the reason why it cannot be written.
-fn written(
+fn write_program(
     scenario: &Scenario,
     instance: &Instance,
     arguments: &ExportArguments,

@@ -8,7 +8,7 @@ use super::command::{Cli, WIDEST};
 use crate::terminal;
 use cuda_pitfalls_core::text::lines;
 
-/// The commands of the help, by what they are for. Commands for packagers and authors are in none.
+/// The commands of the help, by purpose. Commands for packagers and authors are in no group.
 const GROUPS: [(&str, &[&str]); 4] = [
     (
         "Diagnose",

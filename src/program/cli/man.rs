@@ -52,7 +52,7 @@ fn page(program: Command, about: Option<&str>) -> Option<io::Result<String>> {
     let program = build_command(program);
     match about {
         None => Some(main_page(program)),
-        Some(name) => shown(&program)
+        Some(name) => visible_commands(&program)
             .find(|command| command.get_name() == name)
             .map(|command| render(&program, command)),
     }
@@ -62,7 +62,7 @@ fn page(program: Command, about: Option<&str>) -> Option<io::Result<String>> {
 fn write(program: Command, folder: &Path) -> io::Result<()> {
     std::fs::create_dir_all(folder)?;
     let program = build_command(program);
-    for command in shown(&program) {
+    for command in visible_commands(&program) {
         let file = format!("{}-{}.1", program.get_name(), command.get_name());
         write_page(&folder.join(file), &render(&program, command)?)?;
     }
@@ -85,7 +85,7 @@ fn build_command(program: Command) -> Command {
     program
 }
 
-fn shown(program: &Command) -> impl Iterator<Item = &Command> {
+fn visible_commands(program: &Command) -> impl Iterator<Item = &Command> {
     program
         .get_subcommands()
         .filter(|command| !command.is_hide_set())

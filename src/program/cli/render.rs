@@ -38,7 +38,7 @@ pub(super) fn render(arguments: &RenderArguments) -> Exit {
     match StoredDocument::read(path) {
         Ok((StoredDocument::Matrix(matrix), _)) => render_matrix(&matrix, *form),
         Ok((StoredDocument::Trace(trace), path)) => render_trace(&trace, &path, *form),
-        Ok((StoredDocument::Survey(survey), path)) => shown(
+        Ok((StoredDocument::Survey(survey), path)) => print_document(
             render::survey::as_format(&survey, *form, &path.to_string_lossy()),
             FORM_OF_SURVEY,
         ),
@@ -48,7 +48,7 @@ pub(super) fn render(arguments: &RenderArguments) -> Exit {
 }
 
 /// Prints a form, or says that such documents do not have it.
-fn shown(text: Option<String>, missing: &str) -> Exit {
+fn print_document(text: Option<String>, missing: &str) -> Exit {
     text.map_or_else(
         || fail(missing, Exit::Usage, false),
         |text| print_text(&text),
@@ -62,7 +62,7 @@ fn render_matrix(matrix: &Matrix, form: Format) -> Exit {
             matrix,
             terminal::width(&std::io::stdout()),
         )),
-        form => shown(
+        form => print_document(
             render::releases::as_format(matrix, form),
             "--as: the matrix of releases can be rendered as text, markdown or html",
         ),
@@ -92,7 +92,7 @@ fn render_trace(trace: &trace::Trace, path: &Path, form: Format) -> Exit {
     let (findings, outcome) = (diagnosis::findings(trace), policy::PolicyOutcome::default());
     let view = render::trace::TraceView::new(trace, &findings, &outcome);
     let width = terminal::width(&std::io::stdout());
-    shown(
+    print_document(
         view.as_format(
             form,
             width,

@@ -185,7 +185,7 @@ pub(super) fn trace(arguments: TraceArguments) -> Outcome {
         .lost
         .as_ref()
         .map(|why| format!("the trace is not whole on disk: {why}"));
-    let (failed, outcome) = match shown(&arguments, &policy, traced) {
+    let (failed, outcome) = match show_trace(&arguments, &policy, traced) {
         Ok(outcome) => (lost, outcome),
         Err(why) => (lost.or(Some(why.to_string())), PolicyOutcome::default()),
     };
@@ -224,7 +224,7 @@ fn parse_policy(arguments: &TraceArguments) -> Result<Policy, CliError> {
 }
 
 /// Shows the trace in every form that is wanted, and compares it with the policy.
-fn shown(
+fn show_trace(
     arguments: &TraceArguments,
     policy: &Policy,
     traced: Traced,

@@ -129,7 +129,7 @@ impl Calibrator {
         }
     }
 
-    /// Adds warnings about what the first calibration means for the whole run.
+    /// Adds warnings about the consequences of the first calibration for the entire run.
     fn add_warnings(&self, session: &mut Session, report: &mut Report) {
         let mut own = None;
         for found in report.run.calibrations() {

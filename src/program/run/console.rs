@@ -280,7 +280,7 @@ fn write_document(text: &str) -> io::Result<()> {
     output::write(io::stdout(), text.as_bytes())
 }
 
-/// Copies a document to stdout as it is printed, a piece at a time.
+/// Copies a document to stdout unchanged, a piece at a time.
 fn copy_to_stdout(path: &Path) -> io::Result<()> {
     let mut file = std::fs::File::open(path)?;
     let mut piece = vec![0; 1 << 16];

@@ -20,7 +20,7 @@ use cuda_pitfalls_core::verdict::{Kind, Provenance, Reason, Verdict};
 use cuda_pitfalls_instrument::supervisor::SupervisorError;
 use cuda_pitfalls_render::answer::InstanceAnswer;
 
-/// A question that is being asked. Its results are in its [`ScenarioReport`].
+/// A question in progress. Its results are in its [`ScenarioReport`].
 pub(super) struct OpenQuestion {
     pub(super) runtime: usize,
     /// `true` if it may cause a GPU fault. Such questions run last.
@@ -179,7 +179,7 @@ impl OpenQuestion {
     /// Repeats attempts that others disturbed, confirms an unexpected verdict, and judges. All attempts must be in
     /// memory.
     ///
-    /// If `is_over`, no more attempts are made, and the whole rounds so far are judged, if they are enough.
+    /// If `is_over`, no more attempts are made, and the complete rounds so far are judged, if they are enough.
     pub(super) fn conclude(&mut self, asking: &mut Asking<'_>, is_over: bool) {
         if self.is_done() {
             return;

@@ -402,7 +402,7 @@ impl ReleaseSurvey<'_> {
         wrong
     }
 
-    /// Prints the matrix of what this survey asked, and returns the exit code.
+    /// Prints the matrix of the results of this survey, and returns the exit code.
     fn end(&mut self, names: BTreeSet<String>, signal: Option<String>) -> Result<Exit, RunError> {
         let mut asked = documents(&self.folder)?;
         asked.retain(|document| names.contains(&document.environment.name));

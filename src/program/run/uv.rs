@@ -161,7 +161,7 @@ impl<'a> Installer<'a> {
         disk_bytes: u64,
     ) -> Result<Installer<'a>, InstallError> {
         let uv = super::python::on_path(Path::new("uv")).map_err(|_| InstallError::NoUv)?;
-        own(folder)?;
+        claim_folder(folder)?;
         let lock = File::open(folder)?;
         if rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
             return Err(InstallError::Busy(folder.to_path_buf()));
@@ -474,7 +474,7 @@ fn words(words: &[&str]) -> Vec<OsString> {
 
 /// Makes a directory that this user alone can enter, or accepts one that is already so. Any user who can write there
 /// decides which code runs.
-fn own(folder: &Path) -> Result<(), InstallError> {
+fn claim_folder(folder: &Path) -> Result<(), InstallError> {
     match fs::DirBuilder::new().mode(0o700).create(folder) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
         made => return Ok(made?),
@@ -597,14 +597,14 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let place = folder.path().join("environments");
         assert!(
-            own(&place).is_ok() && own(&place).is_ok(),
+            claim_folder(&place).is_ok() && claim_folder(&place).is_ok(),
             "a folder of our own is used again"
         );
         fs::set_permissions(&place, fs::Permissions::from_mode(0o777)).expect("permissions");
-        assert!(matches!(own(&place), Err(InstallError::NotOwn(_))));
+        assert!(matches!(claim_folder(&place), Err(InstallError::NotOwn(_))));
         let link = folder.path().join("link");
         std::os::unix::fs::symlink(folder.path(), &link).expect("a link");
-        assert!(matches!(own(&link), Err(InstallError::NotOwn(_))));
+        assert!(matches!(claim_folder(&link), Err(InstallError::NotOwn(_))));
     }
 
     #[test]

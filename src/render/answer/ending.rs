@@ -1,4 +1,4 @@
-//! The end of a run: what was not asked, how many answers of each kind, the time, and the report.
+//! The end of a run: the questions that did not run, the number of answers of each kind, the time, and the report.
 
 use std::collections::HashSet;
 

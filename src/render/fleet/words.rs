@@ -52,7 +52,7 @@ pub(super) struct Deviation<'a> {
     pub(super) group: String,
     pub(super) machines: Vec<&'a str>,
     pub(super) asked: usize,
-    /// No outcome is usual: none has a majority.
+    /// `true` if no outcome has a majority.
     pub(super) is_split: bool,
     pub(super) contrasts: Vec<Contrast>,
 }

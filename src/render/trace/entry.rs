@@ -72,7 +72,7 @@ pub(super) struct TraceEntry<'a> {
     /// The event, without the GPU and its memory.
     label: String,
     pub(super) gpu: Option<String>,
-    /// The memory of these contexts on that GPU; none if it was not read for one of them.
+    /// The memory of these contexts on that GPU; `None` if it was not read for one of them.
     pub(super) bytes: Option<i64>,
     pub(super) times: usize,
     pub(super) pids: Vec<u32>,

@@ -12,7 +12,7 @@ pub(super) const ROOT: &str = "SRCROOT";
 pub(super) struct FileLine {
     /// The file: relative to the root of the sources, or absolute if it lies outside.
     pub(super) path: String,
-    /// The line; none if only the file is known.
+    /// The line; `None` if only the file is known.
     pub(super) line: Option<u32>,
     /// Text that identifies this location after its line has moved: the text of the line if the trace has it, else the
     /// function.

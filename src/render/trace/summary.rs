@@ -47,7 +47,7 @@ pub(super) struct TraceSummary<'a> {
     findings: Vec<FindingSummary<'a>>,
     /// The CUDA calls that failed: all of them if the program failed, otherwise those with a known cause.
     refused: Vec<RefusalSummary>,
-    /// The last line of stderr that says a known error, of a program that failed; null if none is known.
+    /// The last line of stderr with a known error, if the program failed; null without such a line.
     last_error: Option<RefusalSummary>,
     /// Violations of the policy.
     violations: Vec<ViolationSummary<'a>>,
@@ -69,7 +69,7 @@ struct ProgramExit {
     signal: Option<String>,
 }
 
-/// A call that CUDA refused, or an error that the program said.
+/// A CUDA call that failed, or an error that the program printed.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 struct RefusalSummary {
     /// Known details, in sentences.

@@ -66,7 +66,7 @@ fn used_gpus(trace: &Trace) -> BTreeSet<&String> {
     used
 }
 
-/// Contexts that did nothing: on GPUs that the whole program did nothing on, and on others.
+/// Returns the contexts that did nothing: on GPUs that the entire program did not use, and on others.
 fn idle_contexts(history: &History) -> Vec<String> {
     let worked_on = used_gpus(history.trace);
     let (mut elsewhere, mut elsewhere_bytes) = (0_u64, 0_i64);

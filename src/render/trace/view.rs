@@ -203,7 +203,7 @@ impl<'v, 'a> TraceForm<'v, 'a> {
         view
     }
 
-    /// Returns the first finding, or what else is said of all of the trace.
+    /// Returns the first finding, or another statement about the entire trace.
     fn title_words(&self) -> String {
         let seen = self.seen;
         if let Some(violation) = seen.violations.first() {

@@ -258,7 +258,7 @@ impl Measurement {
     }
 
     /// Returns the verdict as text. If the report stores a different verdict, or the question differed, that is added.
-    pub fn told(&self) -> String {
+    pub fn verdict_words(&self) -> String {
         let now = verdict_in_words(&self.part.verdict);
         if !self.is_asked_otherwise() {
             return self
@@ -351,7 +351,7 @@ impl<'m> Reference<'m> {
     }
 
     /// Returns the measurement to show in full: the first where the pitfall showed, otherwise the first.
-    pub(super) fn shown(&self) -> Option<&'m Measurement> {
+    pub(super) fn shown_measurement(&self) -> Option<&'m Measurement> {
         let there = self
             .of
             .iter()
@@ -362,7 +362,7 @@ impl<'m> Reference<'m> {
     /// Returns the instance of that measurement, otherwise the first.
     pub(super) fn instance<'s>(&self, scenario: &'s Scenario) -> Option<&'s Instance> {
         let first = scenario.instances.first();
-        let Some(shown) = self.shown() else {
+        let Some(shown) = self.shown_measurement() else {
             return first;
         };
         let mut instances = scenario.instances.iter();
@@ -505,7 +505,7 @@ fn attempts(measurements: &[&Measurement]) -> String {
 fn instances_in_words(scenario: &Scenario, measurements: &[&Measurement]) -> String {
     let mut counts: BTreeMap<String, usize> = BTreeMap::new();
     for measurement in measurements {
-        *counts.entry(measurement.told()).or_default() += 1;
+        *counts.entry(measurement.verdict_words()).or_default() += 1;
     }
     let values = scenario.instances.len();
     if values == 1 {

@@ -32,7 +32,7 @@ fn is_fact_asked(checks: &[&Check], kind: &FactKind) -> bool {
 
 /// Writes the section: a table of the reference measurement.
 pub(super) fn write_observations(out: &mut String, scenario: &Scenario, reference: &Reference<'_>) {
-    let Some(measurement) = reference.shown() else {
+    let Some(measurement) = reference.shown_measurement() else {
         return;
     };
     let cases = &measurement.part.cases;
@@ -226,7 +226,7 @@ fn memory_scale(measurement: &Measurement) -> u64 {
     scale
 }
 
-/// The least that a full bar stands for: what `cuInit` takes must not look like a context.
+/// The minimum size of a full bar: the memory of `cuInit` must not look like a context.
 const LEAST_SCALE: u64 = 16 << 20;
 /// The characters of a full bar.
 const BAR_WIDTH: u64 = 8;

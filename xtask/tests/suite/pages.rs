@@ -30,7 +30,7 @@ fn no_page_contradicts_the_report_that_it_links() {
     let silent: Vec<String> = otherwise
         .iter()
         .filter(|measurement| {
-            let told = measurement.told();
+            let told = measurement.verdict_words();
             let (_, then) = told
                 .split_once(" (as asked then: ")
                 .expect("the verdict then is told");
@@ -43,7 +43,7 @@ fn no_page_contradicts_the_report_that_it_links() {
                 "{} in {}: {}",
                 measurement.part.name,
                 measurement.report,
-                measurement.told()
+                measurement.verdict_words()
             )
         })
         .collect();
@@ -53,7 +53,7 @@ fn no_page_contradicts_the_report_that_it_links() {
     let of_others = measured
         .iter()
         .filter(|measurement| !measurement.is_asked_otherwise())
-        .all(|measurement| !measurement.told().contains("as asked"));
+        .all(|measurement| !measurement.verdict_words().contains("as asked"));
     assert!(of_others);
 }
 

@@ -132,7 +132,7 @@ pub(super) fn is_chosen<C: Selectable>(item: &C, selectors: &[String]) -> bool {
     is_named || !has_names
 }
 
-/// Refuses selectors that match none of these questions.
+/// Rejects selectors that do not match any of these questions.
 pub(super) fn check_meaning<C: Selectable>(
     items: &[C],
     selectors: &[String],
