@@ -131,14 +131,14 @@ impl Effect {
 }
 
 impl Call {
-    /// The parameters that an author may write, in C order.
+    /// Returns the parameters that an author may write, in C order.
     pub fn input_params(&self) -> impl Iterator<Item = &Param> {
         self.params
             .iter()
             .filter(|p| !matches!(p.kind, ParamKind::Fixed(_) | ParamKind::Out(_)))
     }
 
-    /// The outputs: parameters that the function writes, in C order, and a text that it returns.
+    /// Returns the outputs: parameters that the function writes, in C order, and a text that it returns.
     pub fn outputs(&self) -> impl Iterator<Item = (&'static str, Output)> {
         let text = (self.returns == Returns::Text)
             .then_some((RETURNED_TEXT, Output::Text(RETURNED_TEXT_BYTES)));
@@ -159,7 +159,7 @@ impl Call {
         self.has(Effect::Forks) || self.has(Effect::Spawns)
     }
 
-    /// The type of handle that `as` binds; `None` if the call has no `as`.
+    /// Returns the type of handle that `as` binds; `None` if the call has no `as`.
     pub fn bound_handle(&self) -> Option<&'static str> {
         let of_effect = self.effects.iter().find_map(|effect| match effect {
             Effect::StartsThread | Effect::Forks | Effect::Spawns | Effect::AddsExitHandler => {

@@ -16,7 +16,7 @@ pub struct Constants {
 }
 
 impl Constants {
-    /// The value of a C name.
+    /// Returns the value of a C name.
     pub fn value(&self, name: &str) -> Option<i64> {
         self.values
             .iter()
@@ -24,7 +24,7 @@ impl Constants {
             .map(|(_, value)| *value)
     }
 
-    /// Every group.
+    /// Returns every group.
     pub fn all() -> &'static [Constants] {
         static ALL: LazyLock<Vec<Constants>> = LazyLock::new(|| {
             table::read(
@@ -35,7 +35,7 @@ impl Constants {
         &ALL
     }
 
-    /// A group by its name.
+    /// Returns a group by its name.
     pub(crate) fn find(name: &str) -> Option<&'static Constants> {
         Constants::all().iter().find(|set| set.name == name)
     }

@@ -91,12 +91,12 @@ static CALLS: LazyLock<Vec<Call>> = LazyLock::new(|| {
     all
 });
 
-/// Every call, library by library.
+/// Returns every call, library by library.
 pub fn all() -> impl Iterator<Item = &'static Call> {
     CALLS.iter()
 }
 
-/// A call by its exact name.
+/// Returns a call by its exact name.
 pub fn find(name: &str) -> Option<&'static Call> {
     static SORTED: LazyLock<Vec<&Call>> = LazyLock::new(|| {
         let mut sorted: Vec<&Call> = all().collect();

@@ -49,7 +49,7 @@ impl CallLibrary {
         CallLibrary::Nccl,
     ];
 
-    /// The name used in reports, help and schema.
+    /// Returns the name used in reports, help and schema.
     pub const fn name(self) -> &'static str {
         match self {
             CallLibrary::Driver => "libcuda",
@@ -64,7 +64,7 @@ impl CallLibrary {
         }
     }
 
-    /// The C type of its results; `None` if the library has no status type.
+    /// Returns the C type of its results; `None` if the library has no status type.
     pub const fn status_type(self) -> Option<&'static str> {
         match self {
             CallLibrary::Driver => Some("CUresult"),

@@ -118,7 +118,7 @@ impl Way {
     }
 }
 
-/// The ways of C types.
+/// Returns the ways of C types.
 fn c_type_ways() -> &'static HashMap<&'static str, Way> {
     static WAYS: LazyLock<HashMap<&'static str, Way>> =
         LazyLock::new(|| read("types.txt", parse_types(include_str!("tables/types.txt"))));
@@ -145,7 +145,7 @@ fn parse_types(text: &'static str) -> Result<HashMap<&'static str, Way>, Wrong> 
     Ok(ways)
 }
 
-/// The way of a C type. `const` is ignored, and `struct` and `enum` are allowed.
+/// Returns the way of a C type. `const` is ignored, and `struct` and `enum` are allowed.
 fn way_of(c_type: &str) -> Option<Way> {
     let bare = c_type.strip_prefix("const ").unwrap_or(c_type);
     let bare = bare
@@ -155,7 +155,7 @@ fn way_of(c_type: &str) -> Option<Way> {
     c_type_ways().get(bare).copied()
 }
 
-/// The way of the type that a pointer points to.
+/// Returns the way of the type that a pointer points to.
 fn way_of_pointee(c_type: &str) -> Option<Way> {
     way_of(c_type.strip_suffix('*')?.trim_end())
 }
@@ -302,7 +302,7 @@ fn parse_param(said: &'static str) -> Result<Param, TableError> {
     }
 }
 
-/// The output that a function writes to an address of this C type.
+/// Returns the output that a function writes to an address of this C type.
 fn written(way: Option<Way>, c_type: &str) -> Option<Output> {
     if !c_type.ends_with('*') {
         return None;

@@ -14,7 +14,7 @@ use crate::library::CallLibrary;
 /// The status of the simulated driver for what it does not model.
 pub const SIM_NOT_MODELLED: i64 = 60000;
 
-/// The codes of a library, sorted, with their names.
+/// Returns the codes of a library, sorted, with their names.
 pub fn table(library: CallLibrary) -> &'static [(u32, &'static CStr)] {
     match library {
         CallLibrary::Driver => cuda::DRIVER,
@@ -28,7 +28,7 @@ pub fn table(library: CallLibrary) -> &'static [(u32, &'static CStr)] {
     }
 }
 
-/// The name of a status code of this library.
+/// Returns the name of a status code of this library.
 pub fn name(library: CallLibrary, code: i64) -> Option<&'static str> {
     cuda::name(table(library), u32::try_from(code).ok()?).map(text)
 }
@@ -50,7 +50,7 @@ pub fn is_success(name: &str) -> bool {
         .any(|library| self::name(library, 0) == Some(name))
 }
 
-/// Every status name of every library.
+/// Returns every status name of every library.
 pub fn names() -> impl Iterator<Item = &'static str> {
     CallLibrary::ALL
         .into_iter()
@@ -65,7 +65,7 @@ pub fn is_known(name: &str) -> bool {
         .any(|library| has(library, name))
 }
 
-/// A name as text; the tables are ASCII.
+/// Returns a name as text; the tables are ASCII.
 fn text(name: &'static CStr) -> &'static str {
     name.to_str().unwrap_or_default()
 }

@@ -85,14 +85,14 @@ static STRUCTS: LazyLock<Structs> = LazyLock::new(|| {
 });
 
 impl Layout {
-    /// A struct that a function writes, by its name in the table.
+    /// Returns a struct that a function writes, by its name in the table.
     pub fn find(name: &str) -> Option<&'static Layout> {
         STRUCTS.layouts.iter().find(|layout| layout.name == name)
     }
 }
 
 impl InputStruct {
-    /// A struct that a caller fills in, by its name in the table.
+    /// Returns a struct that a caller fills in, by its name in the table.
     pub fn find(name: &str) -> Option<&'static InputStruct> {
         STRUCTS
             .templates

@@ -34,10 +34,10 @@ impl fmt::Display for TableError {
 /// An error, and the number of its line in the table, from 1.
 pub(crate) type Wrong = (usize, TableError);
 
-/// The content of a table.
+/// Returns the content of a table.
 ///
 /// # Panics
-/// If the table has an error.
+/// Panics if the table has an error.
 pub(crate) fn read<T>(file: &str, read: Result<T, Wrong>) -> T {
     read.unwrap_or_else(|(line, why)| panic!("src/calls/tables/{file}:{line}: {why}"))
 }

@@ -79,7 +79,7 @@ impl Source {
         }
     }
 
-    /// The name of the source in messages: its path, or `standard input`.
+    /// Returns the name of the source in messages: its path, or `standard input`.
     pub fn name(&self) -> String {
         match self {
             Source::Stdin => "standard input".to_owned(),

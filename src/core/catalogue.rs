@@ -70,7 +70,7 @@ pub fn is_built_in(name: &str, sha256: &str) -> bool {
     shipped_file(name, sha256).is_some()
 }
 
-/// The scenario of this name, if the program comes with the file that has this SHA-256.
+/// Returns the scenario with this name, if the file with this SHA-256 is built in.
 pub fn find_shipped(name: &str, sha256: &str) -> Option<&'static Scenario> {
     shipped_file(name, sha256)?
         .1
@@ -101,7 +101,7 @@ pub enum SelectError {
 }
 
 impl SelectError {
-    /// The error for a person to read: if it is about files, with the offending lines.
+    /// Returns the error as text for the user: if it is about files, with the offending lines.
     pub fn render(&self, styled: bool) -> String {
         let SelectError::Invalid(files) = self else {
             return format!("error: {self}");
@@ -118,8 +118,8 @@ fn lines(files: &[Invalid]) -> String {
     })
 }
 
-/// The first errors, and how many more there are. Nobody reads fourteen thousand errors, and showing one takes a
-/// search of its whole file.
+/// Returns the first errors, and the number of the others. Users do not read fourteen thousand errors, and showing one
+/// requires a search of its entire file.
 fn shown(
     files: &[Invalid],
     between: &str,
@@ -258,7 +258,7 @@ fn load_embedded(files: &[Embedded]) -> Result<Vec<Scenario>, SelectError> {
 /// Reads a scenario file of the user.
 ///
 /// # Errors
-/// The file cannot be read, or is not a valid scenario.
+/// Returns an error if the file cannot be read, or is not a valid scenario.
 pub fn load_file(path: &str) -> Result<Scenario, SelectError> {
     let source = match input::read_text(Path::new(path), MOST_SOURCE_BYTES) {
         Ok(source) => source,
@@ -283,7 +283,7 @@ pub fn load_file(path: &str) -> Result<Scenario, SelectError> {
     }
 }
 
-/// The scenario's name for a path: `<folder>/<file>` without the suffix.
+/// Returns the scenario's name for a path: `<folder>/<file>` without the suffix.
 pub fn name_of(path: &Path) -> String {
     let full = std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
     let folder = full

@@ -44,11 +44,11 @@ pub enum ChannelError {
 }
 
 impl Channel {
-    /// Both ends of a new channel. The first is the parent's: it is non-blocking, so that a process that does not read
-    /// cannot hold up the parent.
+    /// Returns both ends of a new channel. The first is the parent's: it is non-blocking, so that a process that does
+    /// not read cannot block the parent.
     ///
     /// # Errors
-    /// The system refused to make a socket.
+    /// Returns an error if the system cannot create a socket.
     pub fn pair() -> io::Result<(Channel, Channel)> {
         let (ours, theirs) = UnixStream::pair()?;
         ours.set_nonblocking(true)?;
@@ -76,8 +76,8 @@ impl Channel {
     /// Sends one document. At the parent's end this takes at most 5 s.
     ///
     /// # Errors
-    /// The other side is gone or did not read, or the system refused. A part may have been sent, so the channel cannot
-    /// be used any more.
+    /// Returns an error if the other side is gone or did not read, or if a system call fails. A part may have been
+    /// sent, so the channel cannot be used any more.
     pub fn send<T: Serialize>(&self, document: &T) -> Result<(), ChannelError> {
         let mut line = serde_json::to_vec(document)
             .map_err(|error| ChannelError::Nonsense(error.to_string()))?;
@@ -117,7 +117,7 @@ impl Channel {
     /// Waits for one document.
     ///
     /// # Errors
-    /// The other side is gone or sent an invalid message, or the system refused.
+    /// Returns an error if the other side is gone or sent an invalid message, or if a system call fails.
     pub fn receive<T: DeserializeOwned>(&mut self) -> Result<T, ChannelError> {
         loop {
             if let Some(document) = self.take()? {
@@ -146,10 +146,11 @@ impl Channel {
         })
     }
 
-    /// Reads what has arrived. At the parent's end this does not wait; at the other end it waits for at least one byte.
+    /// Reads the bytes that have arrived. At the parent's end this does not wait; at the other end it waits for at
+    /// least one byte.
     ///
     /// # Errors
-    /// The other side is gone, or the system refused.
+    /// Returns an error if the other side is gone, or if a system call fails.
     pub fn read_available(&mut self) -> Result<(), ChannelError> {
         if self.closed {
             return Err(ChannelError::Closed);
@@ -197,7 +198,7 @@ impl Channel {
         Ok(read.bytes)
     }
 
-    /// The last descriptor that was sent along.
+    /// Returns the last descriptor that was sent with a document.
     pub fn take_descriptor(&mut self) -> Option<OwnedFd> {
         self.sent_along.take()
     }
@@ -220,10 +221,10 @@ impl AsFd for Channel {
 }
 
 impl Channel {
-    /// A second handle on the same end, for a thread that only sends.
+    /// Returns a second handle on the same end, for a thread that only sends.
     ///
     /// # Errors
-    /// The system has no descriptor left.
+    /// Returns an error if the system has no descriptor left.
     pub fn try_clone(&self) -> io::Result<Channel> {
         Ok(Channel::new(self.stream.try_clone()?))
     }

@@ -46,31 +46,32 @@ const UTC_FORMAT: &str = "%Y-%m-%dT%H:%M:%SZ";
 /// The format of [`utc_compact`].
 const COMPACT_FORMAT: &str = "%Y%m%dT%H%M%SZ";
 
-/// The wall clock, RFC 3339 in UTC with seconds.
+/// Returns the wall-clock time, RFC 3339 in UTC with seconds.
 pub fn utc_now() -> String {
     format_utc(calendar_time(SystemTime::now()))
 }
 
-/// The wall clock `ago` before now, as [`utc_now`] writes it. `None` if the years 0 to 9999 do not reach back that far.
+/// Returns the wall-clock time `ago` before now, in the format of [`utc_now`]. `None` if it is before the year 0.
 pub fn utc_before(ago: Duration) -> Option<String> {
     let ago = TimeDelta::from_std(ago).ok()?;
     let time = calendar_time(SystemTime::now()).checked_sub_signed(ago)?;
     is_in_calendar(time).then(|| format_utc(time))
 }
 
-/// The wall clock `later` than now, as [`utc_now`] writes it. `None` if that is after the year 9999.
+/// Returns the wall-clock time `later` than now, in the format of [`utc_now`]. `None` if it is after the year 9999.
 pub fn utc_after(later: Duration) -> Option<String> {
     let later = TimeDelta::from_std(later).ok()?;
     let time = calendar_time(SystemTime::now()).checked_add_signed(later)?;
     is_in_calendar(time).then(|| format_utc(time))
 }
 
-/// RFC 3339 has the years 0 to 9999.
+/// Returns `true` if RFC 3339 can represent the time: it has the years 0 to 9999.
 fn is_in_calendar(time: DateTime<Utc>) -> bool {
     (0..=9999).contains(&time.year())
 }
 
-/// The time, or the last second that RFC 3339 can write: the clock of a machine without a battery may be beyond it.
+/// Returns the time, or the last second that RFC 3339 can write: the clock of a machine without a battery may be beyond
+/// it.
 fn calendar_time(time: SystemTime) -> DateTime<Utc> {
     const LAST_SECOND: i64 = 253_402_300_799;
     let since_epoch = time
@@ -84,12 +85,12 @@ fn format_utc(time: DateTime<Utc>) -> String {
     time.format(UTC_FORMAT).to_string()
 }
 
-/// The seconds of a time that [`utc_now`] wrote; `None` for any other text.
+/// Returns the seconds of a time in the format of [`utc_now`]; `None` for any other text.
 pub fn parse_utc(text: &str) -> Option<i64> {
     parse_seconds(text, UTC_FORMAT)
 }
 
-/// The seconds of a time that [`utc_compact`] wrote; `None` for any other text.
+/// Returns the seconds of a time in the format of [`utc_compact`]; `None` for any other text.
 pub fn compact_seconds(text: &str) -> Option<i64> {
     parse_seconds(text, COMPACT_FORMAT)
 }
@@ -99,14 +100,14 @@ fn parse_seconds(text: &str, format: &str) -> Option<i64> {
     Some(time.and_utc().timestamp())
 }
 
-/// The time `later` than one that [`utc_now`] wrote: a clock that was set meanwhile does not count.
+/// Returns the time `later` than one in the format of [`utc_now`]: a clock that was set in between does not matter.
 pub fn utc_since(text: &str, later: Duration) -> Option<String> {
     let seconds = parse_utc(text)?.checked_add(i64::try_from(later.as_secs()).ok()?)?;
     let time = DateTime::from_timestamp_secs(seconds)?;
     is_in_calendar(time).then(|| format_utc(time))
 }
 
-/// The wall clock as it is written in the names of run folders.
+/// Returns the wall-clock time in the format of run directories.
 pub fn utc_compact() -> String {
     let time = calendar_time(SystemTime::now());
     time.format(COMPACT_FORMAT).to_string()

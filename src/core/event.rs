@@ -197,7 +197,7 @@ pub struct Versions {
 }
 
 impl Versions {
-    /// The path of the libcuda that was mapped.
+    /// Returns the path of the libcuda that was mapped.
     pub fn libcuda(&self) -> Option<PathBuf> {
         let libcuda = self
             .libraries
@@ -245,7 +245,7 @@ impl Event {
 }
 
 impl Status {
-    /// A status code of this library, with its name.
+    /// Returns a status code of this library, with its name.
     pub fn named(library: CallLibrary, code: i64) -> Status {
         Status {
             code,

@@ -94,7 +94,7 @@ pub struct LibraryStart {
 }
 
 impl LibraryStart {
-    /// The first call that failed.
+    /// Returns the first call that failed.
     pub fn first_failure(&self) -> Option<&StartCall> {
         self.calls.iter().find(|call| call.code != 0)
     }
@@ -137,7 +137,7 @@ pub struct StartEnd {
 impl StartEnd {
     const NOT_STARTED: &str = "not started: ";
 
-    /// The end of a process that could not be started.
+    /// Returns the end of a process that could not be started.
     pub fn not_started(why: &str) -> StartEnd {
         StartEnd {
             by: format!("{}{why}", StartEnd::NOT_STARTED),

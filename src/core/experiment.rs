@@ -78,7 +78,7 @@ impl Step {
         calls::find(&self.call).is_some_and(|call| call.has(effect))
     }
 
-    /// The Python code of the step; none for a call.
+    /// Returns the Python code of the step; none for a call.
     pub fn python_line(&self) -> Option<&str> {
         match self.args.get(LINE_TEXT) {
             Some(Scalar::Text(text)) if self.call == LINE => Some(text),
@@ -86,7 +86,7 @@ impl Step {
         }
     }
 
-    /// The step as Python code: its line, or code or a comment that stands for another kind of step.
+    /// Returns the step as Python code: its line, or code or a comment in place of another kind of step.
     pub fn in_python(&self) -> String {
         if let Some(line) = self.python_line() {
             return line.to_string();
@@ -147,13 +147,13 @@ impl Step {
         }
     }
 
-    /// The step with one more argument.
+    /// Returns the step with one more argument.
     pub fn with(mut self, parameter: &str, value: impl Into<Scalar>) -> Step {
         self.args.insert(parameter.to_string(), value.into());
         self
     }
 
-    /// The step with a name for the handle that its call returns.
+    /// Returns the step with a name for the handle that its call returns.
     pub fn bound_to(mut self, name: &str) -> Step {
         self.bind = Some(name.to_string());
         self

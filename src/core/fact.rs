@@ -153,7 +153,7 @@ pub enum Unasked {
 }
 
 impl FactKind {
-    /// The kind of fact with this key in files.
+    /// Returns the kind of fact with this key in files.
     pub fn find(key: &str) -> Option<&'static FactKind> {
         KINDS.iter().find(|kind| kind.key == key)
     }
@@ -175,7 +175,7 @@ impl FactKind {
 }
 
 impl FactSet {
-    /// The requirements at the step, as clauses of a sentence.
+    /// Returns the requirements for the step, as clauses of a sentence.
     pub fn sentences(&self) -> Vec<String> {
         KINDS
             .iter()

@@ -6,10 +6,10 @@ use std::fs::{self, File};
 use std::io::{self, BufRead, Read};
 use std::path::{Path, PathBuf};
 
-/// The content of a regular file of at most `most_bytes`.
+/// Returns the content of a regular file of at most `most_bytes`.
 ///
-/// Anything but a regular file is not opened: a pipe would wait for a writer that may never come, and a device may
-/// have no end. The size that the system states is not trusted, because a file can grow while it is read.
+/// Other files are not opened: a pipe would wait for a writer that may never come, and a device may have no end. The
+/// size that the system reports is not trusted, because a file can grow while it is read.
 pub(crate) fn read(path: &Path, most_bytes: u64) -> io::Result<Vec<u8>> {
     whole(open(path)?, most_bytes)
 }
@@ -21,8 +21,8 @@ pub const STDIN: &str = "-";
 /// The suffix of a packed document.
 pub const PACKED: &str = ".zst";
 
-/// The path of a document: where nothing has this name, that of its packed file, `report.json.zst` for `report.json`.
-/// What names a stored document need not know whether it is packed.
+/// Returns the path of a document. If no file has this name, it is the path of the compressed file: `report.json.zst`
+/// for `report.json`. So a caller need not know if a document is compressed.
 pub fn document_path(path: &Path) -> PathBuf {
     let mut packed = path.as_os_str().to_owned();
     packed.push(PACKED);
@@ -33,8 +33,8 @@ pub fn document_path(path: &Path) -> PathBuf {
     path.to_path_buf()
 }
 
-/// The content of a document, at most `most_bytes` after unpacking: a regular file, or standard input for the path
-/// `-`. Either may be compressed.
+/// Returns the content of a document, at most `most_bytes` after unpacking: a regular file, or standard input for the
+/// path `-`. Either may be compressed.
 pub(crate) fn read_document(path: &Path, most_bytes: u64) -> io::Result<Vec<u8>> {
     if path == Path::new(STDIN) {
         return whole(packed::unpack_reader(io::stdin())?, most_bytes);
@@ -42,10 +42,10 @@ pub(crate) fn read_document(path: &Path, most_bytes: u64) -> io::Result<Vec<u8>>
     whole(open_document(path)?, most_bytes)
 }
 
-/// A reader of a document that may be compressed, which must be a regular file.
+/// Returns a reader of a document that may be compressed, which must be a regular file.
 ///
 /// # Errors
-/// The file cannot be opened, or its first bytes cannot be read.
+/// Returns an error if the file cannot be opened, or its first bytes cannot be read.
 pub fn open_document(path: &Path) -> io::Result<Box<dyn BufRead>> {
     packed::unpack_reader(open(&document_path(path))?)
 }
@@ -78,10 +78,10 @@ fn whole(reader: impl Read, most_bytes: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The last `most_bytes` of a text, which is read to its end. Each piece is passed to `each` as it arrives.
+/// Reads a text to its end, and returns its last `most_bytes`. Each piece is passed to `each` as it arrives.
 ///
 /// # Errors
-/// The text cannot be read.
+/// Returns an error if the text cannot be read.
 pub fn read_tail(
     mut reader: impl Read,
     most_bytes: usize,
@@ -107,7 +107,7 @@ pub fn read_tail(
     Ok(kept)
 }
 
-/// The content of a regular file as text, like `read`.
+/// Returns the content of a regular file as text, like `read`.
 pub fn read_text(path: &Path, most_bytes: u64) -> io::Result<String> {
     let text = String::from_utf8(read(path, most_bytes)?);
     text.map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error.utf8_error()))

@@ -60,7 +60,8 @@ impl Machine {
             || self.gpus.iter().any(|gpu| is_simulated_gpu(&gpu.uuid))
     }
 
-    /// The GPUs and the driver in a few words, as [`summary`] says them, and the libcuda if it is another driver's.
+    /// Returns the GPUs and the driver in a few words, in the format of [`summary`], and the libcuda if it belongs to
+    /// another driver.
     pub fn summary(&self) -> String {
         let words = summarize_gpus(&self.gpus, self.driver_version.as_deref());
         match self.other_libcuda() {
@@ -98,7 +99,7 @@ pub fn is_simulated_library(path: &str) -> bool {
     path.contains("libcuda_pitfalls_sim")
 }
 
-/// GPUs and a driver in a few words: `2× NVIDIA H200, driver 580.159.04`.
+/// Describes GPUs and a driver in a few words: `2× NVIDIA H200, driver 580.159.04`.
 pub fn summarize_gpus(gpus: &[Gpu], driver_version: Option<&str>) -> String {
     let models = tally_items(
         gpus.iter()

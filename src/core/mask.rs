@@ -91,7 +91,7 @@ pub enum InitStatus {
 }
 
 impl InitStatus {
-    /// The C name.
+    /// Returns the C name.
     pub fn name(self) -> &'static str {
         match self {
             InitStatus::Success => "CUDA_SUCCESS",
@@ -100,7 +100,7 @@ impl InitStatus {
         }
     }
 
-    /// The status code.
+    /// Returns the status code.
     pub fn code(self) -> i64 {
         match self {
             InitStatus::Success => 0,
@@ -383,7 +383,7 @@ pub fn read_divided(
     }
 }
 
-/// The GPU and the place of the one instance that a process sees; `None` if it sees none.
+/// Returns the GPU and the position of the only instance that a process sees; `None` if it sees none.
 fn shown_instance(
     mask: Option<&str>,
     whole: &MaskReading,
@@ -401,7 +401,7 @@ fn shown_instance(
     is_divided.then_some((gpu, 0))
 }
 
-/// The only instance whose name begins as the first entry of the mask does.
+/// Returns the only instance whose name begins with the first entry of the mask.
 fn named_instance(mask: &str, instances: &[Vec<String>]) -> Option<(usize, usize)> {
     let wanted = mask.split(',').next()?.strip_prefix("MIG-")?;
     if wanted.is_empty() {
@@ -422,7 +422,7 @@ fn named_instance(mask: &str, instances: &[Vec<String>]) -> Option<(usize, usize
     found
 }
 
-/// The text after the prefix of a UUID; `None` if the entry has no such prefix.
+/// Returns the text after the prefix of a UUID; `None` if the entry has no such prefix.
 fn digits_of(entry: &str) -> Option<&str> {
     entry
         .strip_prefix("GPU-")
@@ -464,7 +464,7 @@ fn by_ordinal(entry: &str, gpus: &[String]) -> Result<usize, EntryEnd> {
     }
 }
 
-/// The index of the GPU whose UUID alone begins with an entry's digits.
+/// Returns the index of the GPU whose UUID alone begins with an entry's digits.
 fn by_uuid(entry: &str, gpus: &[String]) -> Result<usize, EntryEnd> {
     let mut wanted = String::new();
     for letter in digits_of(entry)

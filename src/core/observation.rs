@@ -122,7 +122,7 @@ impl MemoryObservation {
 }
 
 impl Observation {
-    /// The observation without what varies. Two attempts with equal outcomes showed the same.
+    /// Returns the observation without the figures that vary. Two attempts with equal outcomes showed the same.
     pub fn outcome(&self) -> Observation {
         let mut outcome = self.clone();
         for step in &mut outcome.steps {
@@ -140,7 +140,8 @@ impl Observation {
         outcome
     }
 
-    /// For each GPU, the change of the largest absolute size after any step, in bytes; null if none could be read.
+    /// Returns the change of the largest absolute size after any step for each GPU, in bytes; `None` if no change could
+    /// be read.
     pub fn largest_change(&self) -> Vec<(String, Option<i64>)> {
         let mut largest: Vec<(String, Option<i64>)> = Vec::new();
         for (gpu, memory) in self.steps.iter().flat_map(|step| &step.memory) {
@@ -153,13 +154,13 @@ impl Observation {
         largest
     }
 
-    /// A step by its label.
+    /// Returns a step by its label.
     pub fn step(&self, label: &str) -> Option<&StepObservation> {
         self.steps.iter().find(|step| step.label == label)
     }
 }
 
-/// The change of the larger absolute size; a change that was read before one that was not.
+/// Returns the change of the larger absolute size. Prefers a change that was read to one that was not.
 fn larger_change(a: Option<i64>, b: Option<i64>) -> Option<i64> {
     if b.map(i64::unsigned_abs) > a.map(i64::unsigned_abs) {
         b
@@ -188,7 +189,7 @@ impl Class {
     /// All of them, from the smallest.
     pub const ALL: [Class; 4] = [Class::None, Class::Init, Class::Context, Class::Allocation];
 
-    /// The word in files and reports.
+    /// Returns the word in files and reports.
     pub fn name(self) -> &'static str {
         match self {
             Class::None => "none",

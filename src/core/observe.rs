@@ -32,7 +32,7 @@ pub struct Scene<'a> {
 }
 
 impl<'a> Scene<'a> {
-    /// The calibration of a GPU for an attempt: the last one before the attempt began.
+    /// Returns the calibration of a GPU for an attempt: the last one before the attempt began.
     pub fn calibration_of(&self, uuid: &str, recording: &Recording) -> Option<&'a Calibration> {
         let mut of_gpu = self
             .calibration

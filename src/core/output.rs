@@ -92,7 +92,7 @@ pub fn check_folder(path: &Path) -> io::Result<()> {
     }
 }
 
-/// The folder of a file.
+/// Returns the directory of a file.
 pub fn folder_of(path: &Path) -> &Path {
     path.parent()
         .filter(|folder| !folder.as_os_str().is_empty())
@@ -105,11 +105,11 @@ fn refused(why: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, why)
 }
 
-/// Writes a JSON document as [`replace`] does, without a copy in memory: a report can be larger than the memory that the
-/// program may use. Anybody may read it, because an audit reads reports that other users wrote.
+/// Writes a JSON document like [`replace`], without a copy in memory: a report can be larger than the memory that the
+/// program may use. All users may read it, because an audit reads reports that other users wrote.
 ///
 /// # Errors
-/// As for [`replace`].
+/// Returns the errors of [`replace`].
 pub fn document(path: &Path, document: &impl Serialize) -> io::Result<()> {
     replace(path, EVERYBODY, |file| {
         let mut writer = BufWriter::new(file);
@@ -119,10 +119,10 @@ pub fn document(path: &Path, document: &impl Serialize) -> io::Result<()> {
     })
 }
 
-/// Writes a file that must not be there yet.
+/// Writes a file that must not exist yet.
 ///
 /// # Errors
-/// `AlreadyExists`, or what the system refused. Nothing is left in its place then.
+/// Returns `AlreadyExists`, or the error of the system. Then no file is left at the path.
 pub fn create_file(
     path: &Path,
     mode: u32,

@@ -81,7 +81,7 @@ pub struct CasePlan {
 }
 
 impl Plan {
-    /// The deadlines of its attempts.
+    /// Returns the deadlines of its attempts.
     pub fn timeouts(&self) -> Timeouts {
         Timeouts {
             step_ms: self.step_timeout_ms,
@@ -89,19 +89,19 @@ impl Plan {
         }
     }
 
-    /// The file's name (`gpu0`, …) of a GPU.
+    /// Returns the file's name (`gpu0`, …) of a GPU.
     pub fn gpu_name(&self, uuid: &str) -> Option<String> {
         gpu_name(&self.gpus, uuid)
     }
 
-    /// A case by name.
+    /// Returns a case by name.
     pub fn case(&self, name: &str) -> Option<&CasePlan> {
         self.cases.iter().find(|case| case.name == name)
     }
 }
 
 impl CasePlan {
-    /// The experiment of one attempt of the case.
+    /// Returns the experiment of one attempt of the case.
     pub fn experiment(&self, timeouts: Timeouts) -> Experiment {
         Experiment {
             program: self.python.clone().map_or(Program::Worker, Program::Python),

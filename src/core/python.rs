@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 /// The source of the worker, without the names of statuses.
 const WORKER: &str = include_str!("python/worker.py");
 
-/// The worker program for Python lines, for any interpreter from [`OLDEST`] on.
+/// Returns the worker program for Python lines, for any interpreter from [`OLDEST`] on.
 pub fn worker() -> String {
     let names = status::table(CallLibrary::Driver).iter();
     let names: String = names

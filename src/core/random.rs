@@ -29,12 +29,12 @@ impl Random {
             .unwrap_or(0)
     }
 
-    /// A number from `least` to `most`, both included.
+    /// Returns a number from `least` to `most`, both included.
     pub(crate) fn between(&mut self, least: usize, most: usize) -> usize {
         least + self.below((most + 1).saturating_sub(least))
     }
 
-    /// True with this probability, in percent.
+    /// Returns `true` with this probability, in percent.
     pub fn percent(&mut self, chance: usize) -> bool {
         self.below(100) < chance
     }
@@ -44,7 +44,7 @@ impl Random {
         from[self.below(N)]
     }
 
-    /// The numbers from 0 to `count - 1` in random order.
+    /// Returns the numbers from 0 to `count - 1` in random order.
     pub(crate) fn shuffled_indices(&mut self, count: usize) -> Vec<usize> {
         let mut places: Vec<usize> = (0..count).collect();
         for place in (1..count).rev() {

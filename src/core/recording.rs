@@ -137,7 +137,7 @@ impl Recording {
         self.started_ns.saturating_add(self.wall_ns)
     }
 
-    /// The recording without its largest parts: events, readings and samples.
+    /// Returns the recording without its largest parts: events, readings and samples.
     pub fn to_summary(&self) -> Recording {
         Recording {
             exit: self.exit.clone(),

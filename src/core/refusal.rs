@@ -163,7 +163,7 @@ pub enum PathArgument {
     Socket(usize, usize),
 }
 
-/// The paths that a system call names.
+/// Returns the path arguments of a system call.
 pub fn path_arguments(call: Sysno) -> &'static [PathArgument] {
     use PathArgument::{At, Below, Socket};
     match call.name() {
@@ -222,8 +222,8 @@ fn changes_the_machine(call: Sysno, files: &[NamedFile]) -> bool {
     }
 }
 
-/// A path as the tables of needs write it: `/proc/self` and `/task/*` for numbers of processes and threads, which are
-/// different in every attempt, `*` for a PCI address, and without empty and `.` parts.
+/// Returns a path in the form of the tables of needs. `/proc/self` and `/task/*` replace the numbers of processes and
+/// threads, which differ in every attempt, `*` replaces a PCI address, and empty and `.` parts are removed.
 pub fn normalize_path(path: &str) -> String {
     let mut parts: Vec<&str> = Vec::new();
     for part in path

@@ -80,7 +80,7 @@ impl SchemaId {
     /// The newest minor version of all documents.
     pub const MINOR: u32 = 0;
 
-    /// The version of a schema that this program writes.
+    /// Returns the version of a schema that this program writes.
     pub fn current(name: &str) -> SchemaId {
         SchemaId {
             name: name.to_owned(),
@@ -172,7 +172,7 @@ impl Run {
         (self.started_ns..=self.started_ns.saturating_add(self.elapsed_ns)).contains(&t_ns)
     }
 
-    /// The figures of all calibrations, in the order of time.
+    /// Returns the figures of all calibrations, in the order of time.
     pub fn calibrations(&self) -> Vec<Calibration> {
         self.calibration
             .iter()
@@ -225,7 +225,7 @@ pub struct ScenarioReport {
 }
 
 impl ScenarioReport {
-    /// A case by its name.
+    /// Returns a case by its name.
     pub fn case(&self, name: &str) -> Option<&CaseReport> {
         self.cases.iter().find(|case| case.name == name)
     }
@@ -245,7 +245,7 @@ pub struct CaseReport {
 }
 
 impl CaseReport {
-    /// A case that was not judged yet.
+    /// Returns a case that was not judged yet.
     pub fn new(name: impl Into<String>, attempts: Vec<Attempt>) -> CaseReport {
         CaseReport {
             name: name.into(),
@@ -265,7 +265,7 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// An outcome of this many attempts.
+    /// Returns an outcome of this many attempts.
     pub fn new(count: u32, observation: Observation) -> Outcome {
         Outcome { count, observation }
     }
@@ -298,7 +298,7 @@ pub struct Judged {
 }
 
 impl Attempt {
-    /// An attempt that was not judged yet.
+    /// Returns an attempt that was not judged yet.
     pub fn new(order: u32, recording: Recording) -> Attempt {
         Attempt {
             order,
@@ -352,12 +352,12 @@ impl TryFrom<Document<ScenarioReport>> for Report {
     }
 }
 
-/// The JSON Schema of a document, generated from its type.
+/// Returns the JSON Schema of a document, generated from its type.
 pub fn schema_of<T: JsonSchema>() -> serde_json::Value {
     schemars::schema_for!(T).to_value()
 }
 
-/// The JSON Schema of both documents.
+/// Returns the JSON Schema of both documents.
 pub fn schema() -> serde_json::Value {
     schema_of::<StoredReport>()
 }

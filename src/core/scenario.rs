@@ -224,7 +224,7 @@ impl Hazard {
         Hazard::Mps,
     ];
 
-    /// The word in files and on the command line.
+    /// Returns the word in files and on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Hazard::Fault => "fault",
@@ -266,7 +266,7 @@ pub enum Expected {
 }
 
 impl Expected {
-    /// The verdict.
+    /// Returns the verdict.
     pub const fn kind(self) -> Kind {
         match self {
             Expected::Reproduced => Kind::Reproduced,

@@ -86,7 +86,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// The word in reports.
+    /// Returns the word in reports.
     pub fn name(self) -> &'static str {
         match self {
             Kind::Reproduced => "reproduced",
@@ -221,7 +221,7 @@ impl Reason {
         )
     }
 
-    /// The word in reports.
+    /// Returns the word in reports.
     pub fn name(self) -> String {
         match serde_json::to_value(self) {
             Ok(serde_json::Value::String(name)) => name,
@@ -257,7 +257,7 @@ pub enum ExpectationMet {
 }
 
 impl ExpectationMet {
-    /// The word in reports.
+    /// Returns the word in reports.
     pub fn name(self) -> &'static str {
         match self {
             ExpectationMet::AsExpected => "as_expected",
@@ -279,7 +279,7 @@ pub enum Provenance {
 }
 
 impl Provenance {
-    /// The provenance of what a library answers.
+    /// Returns the provenance of a library's results.
     pub const fn from_simulated(simulated: bool) -> Provenance {
         if simulated {
             Provenance::Simulated

@@ -70,7 +70,7 @@ fn is_newer(file: &Path, folder: &str) -> bool {
         .is_some_and(|(built, changed)| built > changed)
 }
 
-/// A variable that cargo sets.
+/// Returns a variable that cargo sets.
 fn cargo_variable(name: &str) -> OsString {
     env::var_os(name).unwrap_or_else(|| panic!("cargo sets {name} for build scripts"))
 }

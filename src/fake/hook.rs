@@ -15,7 +15,7 @@ unsafe extern "C" {
     fn setenv(name: *const c_char, value: *const c_char, overwrite: c_int) -> c_int;
 }
 
-/// The hook: 1 if it has set the mask.
+/// Sets the mask. Returns 1 if it has set it.
 #[unsafe(no_mangle)]
 pub extern "C" fn InitializeInjection() -> c_int {
     // SAFETY: all texts end in NUL. Whoever names this library changes the environment on no other thread meanwhile.

@@ -57,10 +57,10 @@ struct Wrapper {
     memory_use: MemoryUse,
 }
 
-/// The whole file, and the names of its functions as a Rust array, from the text of `shim/calls.txt`.
+/// Returns the complete file, and the names of its functions as a Rust array, from the text of `shim/calls.txt`.
 ///
 /// # Panics
-/// A line is not valid. Cargo shows the message.
+/// Panics if a line is not valid. Cargo shows the message.
 pub(crate) fn source(text: &str) -> (String, String) {
     let mut listed = ListedCalls::from_tables();
     for (index, line) in text.lines().enumerate() {
@@ -154,7 +154,7 @@ impl ListedCalls {
         Ok(())
     }
 
-    /// All wrappers, in the order of their names.
+    /// Returns all wrappers, in the order of their names.
     fn wrappers(&self) -> Vec<Wrapper> {
         let mut names: BTreeSet<&String> = self.words.keys().collect();
         for (name, way) in &self.ways {
@@ -290,7 +290,7 @@ fn wrappers_file(all: &[Wrapper]) -> String {
 
 /// Looks a name up while the library is compiled.
 const INDEX: &str = "
-/// The index of a function.
+/// Returns the index of a function.
 pub const fn index(name: &str) -> usize {
     let mut at = 0;
     while at < COUNT {
@@ -369,7 +369,7 @@ pub unsafe extern \"C\" fn {name}({parameters}) -> u32 {{
     )
 }
 
-/// The call of what counts a call, as Rust.
+/// Returns the statement that counts a call, as Rust.
 fn after_code(index: usize, way: &Wrapping) -> String {
     match way {
         Wrapping::Use(usage) => {

@@ -41,10 +41,11 @@ pub struct Folder {
 }
 
 impl Folder {
-    /// Makes a folder that only this user can enter, after removing those of dead runs.
+    /// Creates a directory that only this user can enter, after removing those of dead runs.
     ///
     /// # Errors
-    /// The system refused, or the path has a character that the loader would interpret. The error names the place.
+    /// Returns an error if a system call fails, or if the path has a character that the loader would interpret. The
+    /// error has the path.
     pub fn create() -> io::Result<Folder> {
         // As for other programs, an empty TMPDIR is none.
         let parent = Some(std::env::temp_dir()).filter(|parent| !parent.as_os_str().is_empty());
@@ -60,10 +61,10 @@ impl Folder {
         })
     }
 
-    /// Makes a folder below `place`. If `is_open`, other users can open files in it whose names they know.
+    /// Creates a directory below `place`. If `is_open`, other users can open files in it if they know the names.
     ///
     /// # Errors
-    /// As for [`Folder::create`].
+    /// Returns the errors of [`Folder::create`].
     pub fn create_in(place: &Path, is_open: bool) -> io::Result<Folder> {
         let mode = if is_open { OPEN_MODE } else { MODE };
         // The loader splits LD_LIBRARY_PATH at `:` and `;`, and expands what follows `$`.
@@ -101,13 +102,13 @@ impl Folder {
         }
     }
 
-    /// The path of the folder.
+    /// Returns the path of the directory.
     pub fn path(&self) -> &Path {
         self.folder.as_ref().map_or(Path::new(""), TempDir::path)
     }
 }
 
-/// The lock of a new folder.
+/// Locks a new directory, and returns the lock.
 fn lock_folder(folder: &Path, private: Permissions) -> io::Result<File> {
     // The umask may have removed permissions of the owner, too.
     fs::set_permissions(folder, private)?;
@@ -173,8 +174,8 @@ fn empty(folder: &OwnedFd, kept: &str) -> rustix::io::Result<()> {
     Ok(())
 }
 
-/// The names in a folder. The standard library panics if a folder cannot be closed, and rustix's `Dir` tries for ever
-/// where a read is interrupted for ever.
+/// Returns the names in a directory. The standard library panics if a directory cannot be closed, and rustix's `Dir`
+/// retries endlessly if a read is always interrupted.
 pub(crate) fn names(folder: &OwnedFd) -> rustix::io::Result<Vec<CString>> {
     let (mut room, mut names, mut interrupted) = (Vec::with_capacity(32 << 10), Vec::new(), 0);
     let mut entries = RawDir::new(folder, room.spare_capacity_mut());
@@ -221,7 +222,7 @@ fn own(folder: &Path) -> Option<Metadata> {
     (is_own && [MODE, OPEN_MODE].contains(&(data.mode() & 0o7777))).then_some(data)
 }
 
-/// The lock file of a folder that is ours and whose run is dead. The caller now holds the lock.
+/// Returns the lock file of a directory that is ours and belongs to a dead run. The caller now holds the lock.
 fn lock_of_dead(folder: &Path) -> Option<File> {
     let user = own(folder)?.uid();
     // Without waiting: opening a named pipe would wait for a writer that may never come.

@@ -61,12 +61,12 @@ impl ForwardingError {
     }
 }
 
-/// Makes a folder with the forwarding library for the libcuda at this path. `address` is the folder of a trace, or
-/// empty. `returns` are calls that are not passed on, as `cuInit=999 cuMemAlloc_v2=2 *=3`, where `*` is every call that the
-/// libcuda lacks; empty for none.
+/// Creates a directory with the forwarding library for the libcuda at this path. `address` is the directory of a trace,
+/// or empty. `returns` are calls that are not passed on, as `cuInit=999 cuMemAlloc_v2=2 *=3`, where `*` is every call
+/// that the libcuda lacks; empty for none.
 ///
 /// # Errors
-/// A file cannot be written, or the libcuda cannot be used.
+/// Returns an error if a file cannot be written, or if the libcuda cannot be used.
 pub fn lay_out(
     folder: &Path,
     libcuda: &Path,
@@ -99,10 +99,10 @@ pub fn lay_out(
     Ok(())
 }
 
-/// Checks that files in a folder can be executed or mapped as code.
+/// Checks that files in a directory can be executed or mapped as code.
 ///
 /// # Errors
-/// They cannot.
+/// Returns an error if they cannot.
 pub fn can_run(folder: &Path) -> Result<(), ForwardingError> {
     // The flag ST_NOEXEC of statvfs(3), which rustix does not define for every target.
     if rustix::fs::statvfs(folder).is_ok_and(|about| about.f_flag.bits() & 8 != 0) {
@@ -208,8 +208,8 @@ pub fn leave_out(library: &mut [u8], exported: &BTreeSet<String>) -> Result<(), 
     Ok(())
 }
 
-/// The functions that a library exports. Only the symbol tables of the file are read, because libcuda has a hundred
-/// megabytes.
+/// Returns the functions that a library exports. Only the symbol tables of the file are read, because libcuda has about
+/// a hundred megabytes.
 #[doc(hidden)]
 pub fn library_exports(path: &Path) -> Result<BTreeSet<String>, ForwardingError> {
     let unreadable = |why: &dyn std::fmt::Display| {

@@ -6,10 +6,10 @@ use std::path::Path;
 use cuda_pitfalls_core::scenario::environment::INJECTION_LIBRARY as NAME;
 use cuda_pitfalls_fake::INJECTION as LIBRARY;
 
-/// Writes the library into a folder of links. A process that has mapped an older version keeps it unchanged.
+/// Writes the library into a directory of links. A process that has mapped an older version keeps it unchanged.
 ///
 /// # Errors
-/// The file cannot be written.
+/// Returns an error if the file cannot be written.
 pub fn write_hook(folder: &Path) -> io::Result<()> {
     let fresh = folder.join(format!("{NAME}.new"));
     std::fs::write(&fresh, LIBRARY)?;

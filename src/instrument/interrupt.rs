@@ -114,7 +114,7 @@ impl Interrupt {
         self.first.is_some()
     }
 
-    /// The first signal that arrived.
+    /// Returns the first signal that arrived.
     pub fn signal(&self) -> Option<i32> {
         self.first
     }
@@ -125,7 +125,7 @@ impl Interrupt {
     }
 }
 
-/// The C name of a signal, or its number if it has no name here.
+/// Returns the C name of a signal, or its number if it has no name here.
 pub fn signal_name(number: i32) -> String {
     let known = SIGNALS
         .values

@@ -98,7 +98,8 @@ pub fn find(
     })
 }
 
-/// The libraries with the libcuda at a path in place of that which the loader finds, and that libcuda's folder.
+/// Returns the libraries with the libcuda at a path in place of the one that the loader finds, and that libcuda's
+/// directory.
 fn with_libcuda(
     program: &Path,
     home: &Path,
@@ -152,7 +153,7 @@ fn look_at(program: &Path, home: &Path, path: &Path) -> Result<Option<Runtime>, 
         .map(|number| runtime(&path.to_string_lossy(), Some(number))))
 }
 
-/// A libcudart with its version number, such as 12090 for 12.9.
+/// Returns a libcudart with its version number, such as 12090 for 12.9.
 pub fn runtime(path: &str, number: Option<i32>) -> Runtime {
     let version = number.map(|number| format!("{}.{}", number / 1000, number % 1000 / 10));
     Runtime {
@@ -162,8 +163,8 @@ pub fn runtime(path: &str, number: Option<i32>) -> Runtime {
     }
 }
 
-/// The newest libcudart in the usual places. The Python environment into which this program was installed comes first,
-/// because it need not be activated.
+/// Returns the newest libcudart in the usual directories. The Python environment of this program comes first, because
+/// it need not be activated.
 fn find_usual_libcudart(program: &Path) -> Option<PathBuf> {
     let own = program
         .parent()
@@ -207,7 +208,7 @@ fn newest_match(place: &str, is_wanted: impl Fn(&Path) -> bool) -> Option<PathBu
         .max_by_key(|found| (version_of(found), found.clone()))
 }
 
-/// The version in the name of a library such as `libcudart.so.12.4.127`, links resolved.
+/// Returns the version in the name of a library such as `libcudart.so.12.4.127`, links resolved.
 fn version_of(library: &Path) -> Version {
     let file = library.canonicalize().unwrap_or_default();
     let name = file.file_name().unwrap_or_default().to_string_lossy();

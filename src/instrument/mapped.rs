@@ -22,7 +22,7 @@ pub struct MappedLibraries {
     pub unknown: Vec<String>,
 }
 
-/// The CUDA libraries that are mapped now, with links resolved.
+/// Returns the CUDA libraries that are mapped now, with links resolved.
 pub fn mapped_libraries() -> MappedLibraries {
     let mut mapped = MappedLibraries::default();
     let Ok(maps) = std::fs::read("/proc/self/maps") else {
@@ -122,7 +122,7 @@ fn is_from_outside(name: &str, value: &OsStr) -> bool {
             .is_some_and(|allowed| allowed.iter().any(|allowed| value == allowed.as_str()))
 }
 
-/// The NVML that this process has mapped; `None` if it is unknown which file that is.
+/// Returns the NVML that this process has mapped; `None` if its file is unknown.
 pub fn mapped_nvml() -> Option<MappedLibrary> {
     let mapped = mapped_libraries();
     if !mapped.unknown.is_empty() {
@@ -135,7 +135,7 @@ pub fn mapped_nvml() -> Option<MappedLibrary> {
 /// The number of fields before the path: addresses, permissions, offset, device, inode.
 const FIELDS: usize = 5;
 
-/// The paths in the text of `/proc/self/maps`, as bytes: a path may contain whitespace, and need not be UTF-8.
+/// Returns the paths in the text of `/proc/self/maps`, as bytes: a path may contain whitespace, and need not be UTF-8.
 pub fn mapped_paths(maps: &[u8]) -> impl Iterator<Item = Vec<u8>> + '_ {
     maps.split(|byte| *byte == b'\n').filter_map(path)
 }

@@ -19,7 +19,7 @@ pub fn print_line(line: &str) {
 /// Writes all of a text. It waits for a reader that does not read, until the user wants to stop.
 ///
 /// # Errors
-/// The system refused; `Interrupted` if the user wanted to stop.
+/// Returns an error if a system call fails, or `Interrupted` if the user wanted to stop.
 pub fn write(to: impl AsFd, text: &[u8]) -> io::Result<()> {
     let slice = Timespec {
         tv_sec: 0,

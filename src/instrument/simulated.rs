@@ -52,10 +52,10 @@ pub fn sized_machine(gpus: usize) -> String {
     format!("{SIZED}{gpus}")
 }
 
-/// Has the library of a simulated machine write down which functions a program called that it does not model.
+/// Makes the library of a simulated machine list the functions that a program called and that it does not model.
 ///
 /// # Errors
-/// The file cannot be made.
+/// Returns an error if the file cannot be created.
 pub fn tell_unmodelled(folder: &Path) -> io::Result<()> {
     fs::write(folder.join(UNMODELLED), "")
 }
@@ -108,8 +108,8 @@ pub enum MachineError {
     },
 }
 
-/// The error with the line it is about. Only line breaks of the parser are kept: its message may quote a line break
-/// of the description.
+/// Returns the error with its line. Only line breaks of the parser are kept: its message may quote a line break of the
+/// description.
 fn lines(error: &toml::de::Error) -> String {
     let text = error.to_string();
     let message = error.message();
@@ -125,16 +125,16 @@ fn lines(error: &toml::de::Error) -> String {
     shown.join("\n")
 }
 
-/// The names of the machines that come with cuda-pitfalls. `h200` is another name of `h200-x2`, the default.
+/// Returns the names of the built-in machines. `h200` is another name of `h200-x2`, the default.
 pub fn machine_names() -> Vec<&'static str> {
     MACHINES.iter().map(|(name, _)| *name).collect()
 }
 
-/// Makes a simulated machine in `dir`, which is created if necessary, and returns the absolute path of the folder of
-/// links. `machine` is a known name or the path of a description.
+/// Creates a simulated machine in `dir`, which is created if necessary, and returns the absolute path of the directory
+/// of links. `machine` is a known name or the path of a description.
 ///
 /// # Errors
-/// The name is unknown, the description is invalid, or a file cannot be read or written.
+/// Returns an error if the name is unknown, if the description is invalid, or if a file cannot be read or written.
 pub fn lay_out(machine: &str, dir: &Path) -> Result<PathBuf, MachineError> {
     let machine = if machine == SHORT_NAME {
         defaults::MACHINE
@@ -204,10 +204,10 @@ pub fn lay_out_stand_in(dir: &Path) -> Result<PathBuf, MachineError> {
         .join(forwarding::NAME))
 }
 
-/// Takes a library out of the folder of a simulated machine, as if the machine did not have it.
+/// Removes a library from the directory of a simulated machine, as if the machine did not have it.
 ///
 /// # Errors
-/// A link cannot be removed.
+/// Returns an error if a link cannot be removed.
 pub fn hide_library(folder: &Path, library: CallLibrary) -> io::Result<()> {
     library
         .files()
@@ -224,7 +224,7 @@ fn gpus_of(machine: &str) -> Option<usize> {
     (!is_described && (1..=8).contains(&gpus) && machine == sized_machine(gpus)).then_some(gpus)
 }
 
-/// The text of a description, by name or path.
+/// Returns the text of a description, by name or path.
 fn read(machine: &str) -> Result<String, MachineError> {
     let machine = if gpus_of(machine).is_some() {
         LARGEST
@@ -262,7 +262,8 @@ fn read(machine: &str) -> Result<String, MachineError> {
     )))
 }
 
-/// The text of `machine.conf`, from the text of a description and the number of its GPUs that are left, if not all are.
+/// Returns the text of `machine.conf`, from the text of a description and the number of GPUs to keep, if not all are
+/// kept.
 #[doc(hidden)]
 pub fn flatten(machine: &str, text: &str, gpus: Option<usize>) -> Result<String, MachineError> {
     let name = terminal(machine);

@@ -38,7 +38,7 @@ pub fn hook_beside(folder: &Path) -> Option<PathBuf> {
         .map(|place| place.join(HOOK_FOLDER.as_str()).join(PRELOAD_NAME))
 }
 
-/// The folder of the trace, if this process is traced.
+/// Returns the directory of the trace, if this process is traced.
 pub fn folder() -> Option<PathBuf> {
     std::env::var_os(VARIABLE)
         .map(PathBuf::from)
@@ -52,7 +52,7 @@ pub fn libcuda() -> Option<PathBuf> {
         .filter(|path| path.exists())
 }
 
-/// The variables, in addition to [`VARIABLE`], that a worker needs to be traced too.
+/// Returns the variables, in addition to [`VARIABLE`], that a worker needs to be traced too.
 pub(crate) fn environment() -> Vec<(OsString, OsString)> {
     let hook = folder()
         .and_then(|folder| hook_beside(&folder))

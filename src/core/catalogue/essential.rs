@@ -23,14 +23,14 @@ struct EssentialFile {
     question: Vec<Essential>,
 }
 
-/// The set in its order. Empty where the file is not valid, which a test excludes.
+/// Returns the set in its order. Empty if the file is not valid, which a test excludes.
 pub fn all() -> Vec<Essential> {
     toml::from_str(SOURCE)
         .map(|file: EssentialFile| file.question)
         .unwrap_or_default()
 }
 
-/// The scenarios of the set, each with only those instances that belong to the set.
+/// Returns the scenarios of the set, each with only those instances that belong to the set.
 pub(super) fn essential_outlines(outlines: &[Outline]) -> Vec<Outline> {
     let mut found: Vec<Outline> = Vec::new();
     for question in all()

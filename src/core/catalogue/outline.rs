@@ -46,7 +46,7 @@ struct IndexEntry {
 }
 
 impl Outline {
-    /// The outline of a loaded scenario.
+    /// Returns the outline of a loaded scenario.
     pub fn new(scenario: &Scenario) -> Outline {
         let cases = scenario
             .instances
@@ -70,7 +70,8 @@ impl Outline {
         }
     }
 
-    /// The scenario with this full name, or, for the full name of an instance, its scenario with that instance alone.
+    /// Returns the scenario with this full name. For the full name of an instance, returns its scenario with only that
+    /// instance.
     pub(super) fn named(all: &[Outline], name: &str) -> Option<Outline> {
         all.iter().find_map(|scenario| {
             if scenario.name == name {
@@ -118,7 +119,7 @@ pub(super) fn all() -> Result<Vec<Outline>, SelectError> {
     Ok(outlines.into_iter().flatten().collect())
 }
 
-/// The first line of the facts of a scenario: its outline, and the digits of the SHA-256 of its file.
+/// Returns the first line of the facts of a scenario: its outline, and the digits of the SHA-256 of its file.
 pub fn outline_line(scenario: &Scenario) -> String {
     let entry = IndexEntry {
         sha256: scenario.sha256[..DIGITS].to_owned(),

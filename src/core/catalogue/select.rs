@@ -56,10 +56,10 @@ struct Pick {
     file: Option<Scenario>,
 }
 
-/// The outlines of the scenarios that match the selectors; all outlines without selectors.
+/// Returns the outlines of the scenarios that match the selectors; all outlines without selectors.
 ///
 /// # Errors
-/// As for [`Selection::new`].
+/// Returns the errors of [`Selection::new`].
 pub fn list(selectors: &[String], exclude: &[String]) -> Result<Vec<Outline>, SelectError> {
     let picked = Picked::new(selectors, exclude, Unselected::All)?;
     Ok(picked.picks.into_iter().map(|pick| pick.outline).collect())
@@ -193,11 +193,11 @@ impl Picked {
 }
 
 impl Selection {
-    /// The scenarios that match the selectors, without those excluded by `!` or by `exclude`.
+    /// Returns the scenarios that match the selectors, without those excluded by `!` or by `exclude`.
     ///
     /// # Errors
-    /// A selector matches nothing (the error names the most similar one), a file cannot be read or is not valid, or
-    /// everything is excluded.
+    /// Returns an error if a selector matches nothing (the error has the most similar name), if a file cannot be read
+    /// or is not valid, or if everything is excluded.
     pub fn new(
         selectors: &[String],
         exclude: &[String],
@@ -216,7 +216,7 @@ impl Selection {
         self.by_name.contains(&instance.name)
     }
 
-    /// The instances, in order.
+    /// Returns the instances, in order.
     pub fn instances(&self) -> impl Iterator<Item = (&Scenario, &Instance)> {
         self.scenarios.iter().flat_map(|scenario| {
             scenario
@@ -226,7 +226,7 @@ impl Selection {
         })
     }
 
-    /// The instances of one shard; the whole selection if `shard` is `None`.
+    /// Returns the instances of one shard; the complete selection if `shard` is `None`.
     #[must_use]
     pub fn keep_shard(mut self, shard: Option<Shard>) -> Selection {
         let Some(shard) = shard else { return self };
@@ -247,7 +247,7 @@ fn is_path(selector: &str) -> bool {
     (selector.ends_with(".toml") && !selector.contains(['*', '?'])) || Path::new(selector).is_file()
 }
 
-/// The scenarios that match a selector, at least one.
+/// Returns the scenarios that match a selector, at least one.
 fn match_selector(all: &[Outline], selector: &str) -> Result<Meant, SelectError> {
     if is_path(selector) {
         let file = load_file(selector)?;
@@ -296,7 +296,7 @@ fn match_selector(all: &[Outline], selector: &str) -> Result<Meant, SelectError>
     })
 }
 
-/// The scenario or instance with this name, or with this last part of a name if only one has it.
+/// Returns the scenario or instance with this name, or with this last part of a name if only one has it.
 fn by_name(all: &[Outline], selector: &str) -> Result<Option<Outline>, SelectError> {
     if let Some(found) = Outline::named(all, selector) {
         return Ok(Some(found));
@@ -317,7 +317,7 @@ fn by_name(all: &[Outline], selector: &str) -> Result<Option<Outline>, SelectErr
     Ok(with_stem.pop())
 }
 
-/// The scenarios of a folder, or else those with a tag or symptom.
+/// Returns the scenarios of a directory, or else those with a tag or symptom.
 fn with_word(all: &[Outline], selector: &str) -> Vec<Outline> {
     let folder = format!("{}/", selector.trim_end_matches('/'));
     let mut in_folder = all.to_vec();

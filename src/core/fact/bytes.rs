@@ -116,7 +116,7 @@ fn used(memory: &MemoryObservation) -> Option<i128> {
     memory.used_bytes.map(i128::from)
 }
 
-/// The change in bytes after the step before; 0 before the first step.
+/// Returns the change in bytes after the previous step; 0 before the first step.
 fn start(look: &Look<'_>, gpu: &str) -> Option<i128> {
     look.before()
         .map_or(Some(0), |before| used(before.memory.get(gpu)?))

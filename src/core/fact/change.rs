@@ -177,7 +177,7 @@ impl Change {
         }
     }
 
-    /// The subject of the change.
+    /// Returns the subject of the change.
     pub fn subject(&self) -> ChangeSubject<'_> {
         if !self.label.is_empty() {
             return ChangeSubject::Step(self.step, &self.label);

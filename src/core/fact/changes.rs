@@ -104,7 +104,7 @@ impl ProcessState {
         }
     }
 
-    /// The facts of a step that the state does not foretell; afterwards the state includes them.
+    /// Returns the facts of a step that the state does not predict. Afterwards the state includes them.
     fn step(&mut self, step: &StepObservation) -> Vec<Fact> {
         let mut facts = Vec::new();
         if !step.returned {
@@ -160,7 +160,7 @@ impl ProcessState {
     }
 }
 
-/// The GPUs that are listed, and that others do not list.
+/// Returns the listed GPUs that others do not list.
 fn unlisted_gpus<'g>(
     listed: &'g Option<Vec<String>>,
     others: &Option<Vec<String>>,

@@ -57,7 +57,7 @@ impl ExitCheck {
         }
     }
 
-    /// Every allowed way to end.
+    /// Returns every allowed way to end.
     pub fn allowed_ways(&self) -> &[ExitCheck] {
         match self {
             ExitCheck::OneOf(ways) => ways,
@@ -65,7 +65,7 @@ impl ExitCheck {
         }
     }
 
-    /// The requirement as a sentence.
+    /// Returns the requirement as a sentence.
     pub fn sentence(&self) -> String {
         match self {
             ExitCheck::Code(code) => format!("the worker exits with {code}"),
@@ -107,7 +107,7 @@ impl ExitCheck {
     }
 }
 
-/// The words that are allowed in place of an exit code.
+/// Returns the words that are allowed in place of an exit code.
 fn ending_words() -> impl Iterator<Item = &'static str> {
     SIGNALS
         .values

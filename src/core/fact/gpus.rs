@@ -35,19 +35,20 @@ pub struct GpuNames<'a> {
     pub machine: &'a [String],
 }
 
-/// The name of a GPU in a plan. `gpu0` is the first UUID of the plan.
+/// Returns the name of a GPU in a plan. `gpu0` is the first UUID of the plan.
 pub(crate) fn gpu_name(plan: &[String], uuid: &str) -> Option<String> {
     let index = plan.iter().position(|known| known == uuid)?;
     Some(format!("gpu{index}"))
 }
 
 impl GpuNames<'_> {
-    /// The plan's name of a GPU.
+    /// Returns the plan's name of a GPU.
     pub(super) fn name(&self, uuid: &str) -> Option<String> {
         gpu_name(self.plan, uuid)
     }
 
-    /// The entries of a table by GPU, one for each GPU: `others` stands for every GPU of the machine that is not named.
+    /// Returns the entries of a table by GPU, one for each GPU. `others` means every GPU of the machine without its own
+    /// entry.
     pub(super) fn each<'m, T>(&self, table: &'m BTreeMap<String, T>) -> Vec<(String, &'m T)> {
         let mut by_gpu: Vec<(String, &T)> = Vec::new();
         for (key, value) in table {
@@ -94,7 +95,7 @@ impl GpuList {
         }
     }
 
-    /// The names of the listed GPUs on a machine.
+    /// Returns the names of the listed GPUs on a machine.
     pub(super) fn names(&self, gpus: &GpuNames<'_>) -> Vec<String> {
         match self {
             GpuList::None => Vec::new(),

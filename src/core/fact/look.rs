@@ -15,7 +15,7 @@ pub struct Look<'a> {
 }
 
 impl<'a> Look<'a> {
-    /// Every step that the attempt reached, in order.
+    /// Returns every step that the attempt reached, in order.
     pub fn all(observation: &'a Observation) -> impl Iterator<Item = Look<'a>> {
         observation
             .steps
@@ -28,12 +28,12 @@ impl<'a> Look<'a> {
             })
     }
 
-    /// The step with this label, if the attempt reached it.
+    /// Returns the step with this label, if the attempt reached it.
     pub fn at(observation: &'a Observation, label: &str) -> Option<Look<'a>> {
         Look::all(observation).find(|look| look.step.label == label)
     }
 
-    /// The step before; `None` for the first step, which follows the baseline.
+    /// Returns the previous step; `None` for the first step, which follows the baseline.
     pub(super) fn before(&self) -> Option<&'a StepObservation> {
         self.observation.steps.get(self.index.checked_sub(1)?)
     }

@@ -119,7 +119,7 @@ pub enum Operand {
 }
 
 impl Matcher {
-    /// A matcher for exactly this operand.
+    /// Returns a matcher for exactly this operand.
     pub fn equal_to(operand: Operand) -> Matcher {
         Matcher {
             eq: Some(operand),
@@ -133,7 +133,7 @@ impl Matcher {
             .any(|operand| !matches!(operand, Operand::Value { .. }))
     }
 
-    /// The operands of all bounds.
+    /// Returns the operands of all bounds.
     pub fn operands(&self) -> impl Iterator<Item = &Operand> {
         self.bounds().map(|(_, operand)| operand)
     }
@@ -154,7 +154,7 @@ impl Matcher {
         [eq, ne, ge, le, gt, lt]
     }
 
-    /// The bounds that are set.
+    /// Returns the bounds that are set.
     pub fn bounds(&self) -> impl Iterator<Item = (&'static BoundWord, &Operand)> {
         let Matcher {
             eq,
@@ -324,10 +324,10 @@ impl Operand {
         }
     }
 
-    /// The operand as a value; for a value of another step, what that step returned.
+    /// Returns the value of the operand. For a value of another step, that is the value that the step returned.
     ///
     /// # Errors
-    /// [`Truth::Unknown`] if the other step did not return it.
+    /// Returns [`Truth::Unknown`] if the other step did not return it.
     fn resolve(&self, look: &Look<'_>, gpus: &GpuNames<'_>) -> Result<Datum, Truth> {
         match self {
             Operand::Int(value) => Ok(Datum::Int(i128::from(*value))),
@@ -345,7 +345,7 @@ impl Operand {
     }
 }
 
-/// The label and the name of the value in `@label.name`. The last dot separates them: names of values have no dot.
+/// Parses `@label.name`: the label and the name of the value. The last dot separates them: names of values have no dot.
 fn parse_reference(text: &str) -> Option<(&str, &str)> {
     let (label, name) = text.strip_prefix('@')?.rsplit_once('.')?;
     (!label.is_empty() && !name.is_empty()).then_some((label, name))
@@ -373,7 +373,7 @@ pub fn values_of(call: &Call) -> Vec<&'static str> {
         .collect()
 }
 
-/// The value of this name that a step returned, whether or not it varies between attempts.
+/// Returns the value with this name that a step returned, whether or not it varies between attempts.
 pub(super) fn output<'s>(step: &'s StepObservation, name: &str) -> Option<&'s Value> {
     step.values.get(name).or_else(|| step.varying.get(name))
 }
@@ -388,7 +388,7 @@ pub(super) fn schema(operand: serde_json::Value) -> serde_json::Value {
     json!({ "anyOf": [operand, table] })
 }
 
-/// A number of bytes, in the largest unit that divides it.
+/// Returns a number of bytes, in the largest unit that divides it.
 fn bytes(value: i64) -> String {
     let units = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
     match units
@@ -412,7 +412,7 @@ pub(super) enum Datum {
 }
 
 impl Datum {
-    /// Text as a value. UUIDs become plan names, because observations have plan names.
+    /// Returns text as a value. UUIDs become plan names, because observations have plan names.
     fn text(gpus: &GpuNames<'_>, text: &str) -> Datum {
         Datum::Text(gpus.name(text).unwrap_or_else(|| text.to_string()))
     }
@@ -441,7 +441,7 @@ impl Datum {
             .is_some_and(|(a, b)| (a - b).abs() < f64::from(STIR_BYTES))
     }
 
-    /// The order of two values; `None` if they cannot be ordered.
+    /// Returns the order of two values; `None` if they cannot be ordered.
     fn order(&self, other: &Datum) -> Option<Ordering> {
         match (self, other) {
             (Datum::Int(a), Datum::Int(b)) => Some(a.cmp(b)),

@@ -8,7 +8,7 @@ use crate::event::{Status, Value};
 use crate::observation::MemoryObservation;
 use crate::text::counts::listed;
 
-/// A status as its C name, or as its number if it has no name.
+/// Returns a status as its C name, or as its number if it has no name.
 pub fn status(status: &Status) -> String {
     status
         .name
@@ -16,7 +16,7 @@ pub fn status(status: &Status) -> String {
         .unwrap_or_else(|| format!("status {}", status.code))
 }
 
-/// A value as a word.
+/// Returns a value as a word.
 pub fn value(value: &Value) -> String {
     match value {
         Value::Int(value) => value.to_string(),
@@ -25,7 +25,7 @@ pub fn value(value: &Value) -> String {
     }
 }
 
-/// Calls and how often each was made: `cuInit, cuDeviceGet ×2`, or `none`.
+/// Returns the calls and their counts: `cuInit, cuDeviceGet ×2`, or `none`.
 pub fn calls(made: &BTreeMap<String, u64>) -> String {
     listed(
         made.iter().map(|(name, n)| {
@@ -39,7 +39,7 @@ pub fn calls(made: &BTreeMap<String, u64>) -> String {
     )
 }
 
-/// A list of GPUs: `gpu0,gpu1`, or `no GPU`.
+/// Returns a list of GPUs: `gpu0,gpu1`, or `no GPU`.
 pub fn gpus(names: &[String]) -> String {
     if names.is_empty() {
         "no GPU".to_owned()
@@ -48,7 +48,7 @@ pub fn gpus(names: &[String]) -> String {
     }
 }
 
-/// GPUs in numerical order; the map has `gpu10` before `gpu2`.
+/// Returns GPUs in numerical order; the map has `gpu10` before `gpu2`.
 pub fn in_order(
     memory: &BTreeMap<String, MemoryObservation>,
 ) -> Vec<(&String, &MemoryObservation)> {

@@ -18,10 +18,10 @@ const MOST_TIMES: u64 = 500;
 /// This many bytes may be unpacked from any file, whatever its ratio.
 const ALWAYS_BYTES: u64 = 16 << 20;
 
-/// A reader of the unpacked text.
+/// Returns a reader of the unpacked text.
 ///
 /// # Errors
-/// The first bytes cannot be read.
+/// Returns an error if the first bytes cannot be read.
 pub(crate) fn unpack_reader(packed: impl Read + 'static) -> io::Result<Box<dyn BufRead>> {
     let read_bytes = Rc::new(Cell::new(0));
     let mut packed = BufReader::with_capacity(
@@ -128,7 +128,7 @@ impl<R: Read> Read for Zstd<R> {
     }
 }
 
-/// The decoder's error; if no input is left, the file is truncated.
+/// Returns the decoder's error; if no input is left, the file is truncated.
 fn zstd_error<R: Read>(packed: &mut BufReader<R>, error: impl std::fmt::Display) -> io::Error {
     let is_at_its_end = packed.fill_buf().is_ok_and(<[u8]>::is_empty);
     let kind = if is_at_its_end {

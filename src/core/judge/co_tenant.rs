@@ -46,7 +46,7 @@ struct CoTenantWatch<'a> {
 }
 
 impl<'a> CoTenantWatch<'a> {
-    /// The GPUs of the run, with their index in snapshots.
+    /// Returns the GPUs of the run, with their index in snapshots.
     fn gpus(&self) -> Vec<(usize, &'a Gpu)> {
         let mut gpus = Vec::new();
         for (place, gpu) in self.scene.gpus.iter().enumerate() {
@@ -57,7 +57,7 @@ impl<'a> CoTenantWatch<'a> {
         gpus
     }
 
-    /// The snapshots after the baseline.
+    /// Returns the snapshots after the baseline.
     fn later_snapshots(&self) -> &'a [BarrierSnapshot] {
         let mut rest = self.recording.snapshots.as_slice();
         while let [first, later @ ..] = rest {
@@ -123,8 +123,8 @@ impl<'a> CoTenantWatch<'a> {
         if matched { servers } else { own + servers }
     }
 
-    /// Memory before the attempt differs from the calibration: a process came or left since, so the cost of `cuInit`
-    /// and of a context is no longer known.
+    /// Returns a difference in memory between the calibration and the time before the attempt: a process started or
+    /// ended since, so the cost of `cuInit` and of a context is no longer known.
     fn shifted_baseline(&self) -> Option<String> {
         for (place, gpu) in self.gpus() {
             let calibration = self.scene.calibration_of(&gpu.uuid, self.recording);
@@ -143,7 +143,7 @@ impl<'a> CoTenantWatch<'a> {
         None
     }
 
-    /// Memory fell below its level before the worker, which held nothing at that time.
+    /// Returns a fall of memory below its level before the worker, which held nothing at that time.
     fn memory_drop(&self) -> Option<String> {
         for (place, gpu) in self.gpus() {
             let lowest = self.readings(place).into_iter().min();
@@ -161,8 +161,8 @@ impl<'a> CoTenantWatch<'a> {
         None
     }
 
-    /// Memory changed when or where the worker cannot have changed it: before its first step, at a step that makes no
-    /// call, or on a GPU that it does not see.
+    /// Returns a change of memory that the worker cannot have caused: before its first step, at a step without a call,
+    /// or on a GPU that it does not see.
     fn unprovoked_change(&self) -> Option<String> {
         for (place, gpu) in self.gpus() {
             let Some(start) = self.start(place) else {
@@ -212,14 +212,14 @@ impl<'a> CoTenantWatch<'a> {
         None
     }
 
-    /// Memory of a GPU that polling or snapshots saw, in bytes.
+    /// Returns the memory of a GPU in all polling readings and snapshots, in bytes.
     fn readings(&self, gpu: usize) -> Vec<u64> {
         let mut readings = self.changes(gpu, u64::MAX);
         readings.extend(self.snapshot_bytes(gpu).iter().map(|(_, used)| *used));
         readings
     }
 
-    /// Memory that the background polling saw on a GPU before this time, while the worker lived, in bytes.
+    /// Returns the memory of a GPU in the background polling before this time, while the worker lived, in bytes.
     fn changes(&self, gpu: usize, until_ns: u64) -> Vec<u64> {
         let Recording {
             started_ns,
@@ -237,7 +237,7 @@ impl<'a> CoTenantWatch<'a> {
         seen
     }
 
-    /// Memory at the baseline and after each step, with the step, in bytes.
+    /// Returns the memory at the baseline and after each step, with the step, in bytes.
     fn snapshot_bytes(&self, gpu: usize) -> Vec<(Option<usize>, u64)> {
         let mut read = Vec::new();
         for taken in [self.baseline].into_iter().chain(self.later_snapshots()) {
@@ -299,7 +299,7 @@ fn at_work(before: &[Process], now: &[Process], unlisted: usize) -> Option<Strin
         .map(|process| format!("process {} appeared", process.pid))
 }
 
-/// Memory that was not given back after the worker's end, on any GPU of the run.
+/// Returns memory that was not freed after the worker's end, on any GPU of the run.
 pub(super) fn find_residue(recording: &Recording, scene: &Scene) -> Option<String> {
     let baseline = baseline_snapshot(recording)?;
     // A snapshot after the end that equals the one before it was left out, so the last snapshot stands for it.

@@ -73,7 +73,7 @@ pub(super) fn decide_verdict(plan: &Plan, seen: &[JudgedCase], facts: &Facts) ->
     decide_separated(plan, &trap, control.as_ref())
 }
 
-/// The decision if no control shows the effect.
+/// Returns the decision if no control shows the effect.
 fn decide_separated(plan: &Plan, trap: &EffectCount, control: Option<&EffectCount>) -> Decision {
     let numbers = numbers(trap, control);
     let rate = (plan.nondeterministic && trap.shown > 0).then_some(Rate {
@@ -181,7 +181,7 @@ fn effect(plan: &Plan, seen: &JudgedCase, facts: &Facts) -> Result<EffectCount, 
     Ok(count)
 }
 
-/// The decision if too few attempts of some case count. The reason is the most frequent one.
+/// Returns the decision if too few attempts of some case count. The reason is the most frequent one.
 fn too_few(plan: &Plan, seen: &[JudgedCase]) -> Option<Decision> {
     let repeat = usize::try_from(plan.repeat).unwrap_or(usize::MAX);
     let lacking: Vec<&JudgedCase> = seen
@@ -229,8 +229,8 @@ fn too_few(plan: &Plan, seen: &[JudgedCase]) -> Option<Decision> {
     )
 }
 
-/// The decision if the run ended before as many attempts were made as a verdict needs. Fewer are enough if the user or
-/// the file planned no more.
+/// Returns the decision if the run ended before it made as many attempts as a verdict needs. Fewer are enough if the
+/// user or the file planned no more.
 fn cut_off(plan: &Plan) -> Option<Decision> {
     let planned = plan.planned?;
     (plan.repeat < planned.min(FEWEST)).then(|| {

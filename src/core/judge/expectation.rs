@@ -114,7 +114,7 @@ fn compare_check(
     is_judged
 }
 
-/// Each failure once, with the number of attempts.
+/// Returns each failure once, with the number of attempts.
 fn failure_sentences(failures: Vec<String>, case: &str, of: usize) -> impl Iterator<Item = String> {
     tally_items(failures)
         .into_iter()

@@ -26,7 +26,7 @@ pub struct Facts {
 }
 
 impl Facts {
-    /// The facts of a machine for one plan.
+    /// Returns the facts of a machine for one plan.
     pub fn new(
         machine: &Machine,
         libcudart: Option<&Runtime>,

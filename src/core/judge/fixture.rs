@@ -6,7 +6,7 @@ use crate::report::{Attempt, CaseReport, Report, Run, SCHEMA, ScenarioReport, Sc
 use crate::verdict::Provenance;
 use crate::verdict::{ExpectationMet, Kind, Reason, Verdict};
 
-/// A scenario with this verdict, and a trap with this many attempts.
+/// Returns a scenario with this verdict, and a trap with this many attempts.
 pub fn scenario(
     kind: Kind,
     reason: Option<Reason>,
@@ -32,7 +32,7 @@ pub fn scenario(
     }
 }
 
-/// A report of a machine with one GPU.
+/// Returns a report of a machine with one GPU.
 pub fn report(scenarios: Vec<ScenarioReport>, complete: bool) -> Report {
     Report {
         schema: SchemaId::current(SCHEMA),

@@ -5,12 +5,12 @@ use crate::plan::{FEWEST, Plan};
 use crate::report::{Attempt, CaseReport};
 use crate::verdict::{ExpectationMet, Reason, Verdict};
 
-/// The cases that may have one more attempt now, as indices into the cases of the plan. An index is repeated if
+/// Returns the cases that may have one more attempt now, as indices into the cases of the plan. An index is repeated if
 /// several attempts are missing.
 ///
-/// Only contamination and residue are reasons to try again: they are found without regard to the effect, so trying
-/// again cannot favour an answer. All extra attempts of a scenario together are at most twice its repeat count, and
-/// all of them stay in the report.
+/// Only contamination and residue are reasons to try again: they are detected without regard to the effect, so trying
+/// again cannot favor an answer. All extra attempts of a scenario together are at most twice its repeat count, and all
+/// of them stay in the report.
 pub fn additional_attempts(plan: &Plan, cases: &[CaseReport]) -> Vec<usize> {
     let repeat = usize::try_from(plan.repeat).unwrap_or(usize::MAX);
     let attempts: Vec<&[Attempt]> = plan
@@ -38,7 +38,7 @@ pub fn additional_attempts(plan: &Plan, cases: &[CaseReport]) -> Vec<usize> {
     again
 }
 
-/// The attempts that were made of a case so far.
+/// Returns the attempts that were made of a case so far.
 pub(super) fn attempts_of<'c>(cases: &'c [CaseReport], name: &str) -> &'c [Attempt] {
     cases
         .iter()
@@ -80,7 +80,7 @@ mod tests {
 
     const NONE: [usize; 0] = [];
 
-    /// The cases to try again, for attempts written as letters: `.` counts, `c` is contaminated, `h` hung.
+    /// Returns the cases to try again, for attempts written as letters: `.` counts, `c` is contaminated, `h` hung.
     fn again(trap: &str, control: &str) -> Vec<usize> {
         let plan = plan(1, vec![case("trap", &["mark"]), case("control", &["mark"])]);
         let cases = [("trap", trap), ("control", control)]

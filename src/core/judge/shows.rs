@@ -88,7 +88,7 @@ pub fn shows(
     }
 }
 
-/// The checks whose `when` holds.
+/// Returns the checks with a matching `when`.
 pub(super) fn applicable_checks<'a>(
     checks: &'a [Check],
     plan: &'a Plan,

@@ -1,7 +1,7 @@
 //! The strength of the evidence of a count, as text. It never says "impossible".
 
-/// The probability that chance alone separates traps and controls completely: 1 / C(traps + controls, traps), if
-/// attempts are exchangeable.
+/// Returns the probability that chance alone separates traps and controls completely: 1 / C(traps + controls, traps),
+/// if attempts are exchangeable.
 pub(super) fn separation_chance(traps: usize, controls: usize) -> f64 {
     let (small, all) = (traps.min(controls), traps.saturating_add(controls));
     // C(n, k) as a product of k fractions. Inverting each factor avoids an overflow.
@@ -10,7 +10,7 @@ pub(super) fn separation_chance(traps: usize, controls: usize) -> f64 {
         .product()
 }
 
-/// The largest rate that is compatible with `none of n`, at 95 % confidence.
+/// Returns the largest rate that is compatible with `none of n`, at 95 % confidence.
 pub(super) fn upper_bound(n: usize) -> f64 {
     if n == 0 {
         1.0
@@ -19,7 +19,7 @@ pub(super) fn upper_bound(n: usize) -> f64 {
     }
 }
 
-/// A probability as a percentage; never rounded to 0.
+/// Returns a probability as a percentage; never rounded to 0.
 pub(super) fn format_percent(share: f64) -> String {
     let percent = share * 100.0;
     if share > 0.0 && percent < 0.01 {

@@ -18,7 +18,7 @@ use crate::verdict::{ExpectationMet, Rate, Reason};
 use crate::verdict::{Invalidation, Provenance};
 use co_tenants::{memory_is, taking};
 
-/// A trap and a control of two steps each; the effect is that the count is 1.
+/// Returns a trap and a control of two steps each; the effect is that the count is 1.
 pub(super) fn pitfall() -> Plan {
     let calls = ["cuInit", "cuDeviceGetCount"];
     let mut plan = plan(2, vec![case("trap", &calls), case("control", &calls)]);
@@ -41,7 +41,7 @@ pub(super) fn count_is(count: i64) -> Check {
     }
 }
 
-/// An attempt that counts this many GPUs and leaves memory as it found it.
+/// Returns an attempt that counts this many GPUs and leaves memory unchanged.
 pub(super) fn counting(count: i64) -> Script {
     let mut script = Script::new();
     script.snapshot(None, &[0, 0]);

@@ -63,9 +63,9 @@ pub fn plan_as_today(report: &mut Report, scenarios: &[Scenario]) -> Vec<String>
     others
 }
 
-/// The plan that today's file makes for the machine of a report, if it makes the calls that were measured. A file
-/// whose calls changed needs a new measurement. The file decides which case is the trap and which the control, as it
-/// decides about the effect. A case that was added to the file later was not measured, so the plan leaves it out.
+/// Returns the plan that today's file yields for the machine of a report, if it makes the calls that were measured. A
+/// file with different calls needs a new measurement. The file decides which case is the trap and which the control,
+/// and it defines the effect. A case that was added to the file later was not measured, so the plan leaves it out.
 pub fn planned_today(
     scenario: &Scenario,
     report: &Report,
@@ -107,8 +107,8 @@ fn planned_then(scenario: &Scenario, report: &Report, then: &Plan) -> Option<u32
     Some(most.min(scenario.repeat)).filter(|planned| *planned > then.repeat)
 }
 
-/// Today's names of the cases by the names of the measured ones that make the same calls, if every measured case has a
-/// counterpart and both trap and control are among them.
+/// Returns today's names of the cases by the names of the measured ones that make the same calls, if every measured
+/// case has a counterpart and both trap and control are among them.
 fn same_calls(then: &[CasePlan], today: &[CasePlan]) -> Option<BTreeMap<String, String>> {
     let mut left: Vec<&CasePlan> = today.iter().collect();
     let mut names = BTreeMap::new();
@@ -128,7 +128,7 @@ fn same_calls(then: &[CasePlan], today: &[CasePlan]) -> Option<BTreeMap<String, 
     .then_some(names)
 }
 
-/// A case reduced to what it does, without descriptions and expectations.
+/// Returns a case reduced to its actions, without descriptions and expectations.
 fn made(case: &CasePlan) -> CasePlan {
     let mut made = CasePlan {
         name: String::new(),

@@ -94,7 +94,7 @@ fn label(case: &CasePlan, step: Option<usize>) -> String {
     step.map_or_else(|| "no step".to_string(), |step| step.label.clone())
 }
 
-/// A status that only the simulated machine returns, and that no real library has.
+/// Returns a status that only the simulated machine returns, and that no real library has.
 fn not_modelled(case: &CasePlan, recording: &Recording) -> Option<String> {
     for said in &recording.events {
         let (step, status) = match &said.event {
@@ -219,8 +219,9 @@ fn missing_readings(recording: &Recording, scene: &Scene) -> Option<String> {
     None
 }
 
-/// A GPU of the question without any calibration. Every run calibrates its GPUs; a calibration that is not sound says so,
-/// and hides what memory would show. Without one, neither noise nor a co-tenant that came since is known.
+/// Returns a GPU of the scenario without any calibration. Every run calibrates its GPUs. A calibration that is not
+/// sound is marked as such, and hides what memory would show. Without a calibration, neither noise nor a co-tenant that
+/// started since is known.
 fn missing_calibration(plan: &Plan, recording: &Recording, scene: &Scene) -> Option<String> {
     if scene.calibration.is_empty() && !scene.gpus.is_empty() {
         return Some("no GPU was calibrated".to_string());

@@ -63,7 +63,7 @@ pub fn generate_masks(seed: u64, count: usize, gpus: usize) -> Vec<Template> {
     found
 }
 
-/// UUIDs that no real GPU has, for predictions: only that they differ matters.
+/// Returns UUIDs that no real GPU has, for predictions: only that they differ matters.
 fn stand_ins(gpus: usize) -> Vec<String> {
     let mut random = Random::new(0);
     (0..gpus)
@@ -102,7 +102,7 @@ impl Wish {
     }
 }
 
-/// A mask that probably has the wanted outcome.
+/// Returns a mask that probably has the wanted outcome.
 fn draw_candidate(random: &mut Random, wish: Wish, gpus: usize) -> String {
     if random.percent(12) {
         return draw_separated(random, gpus);
@@ -148,7 +148,7 @@ fn draw_candidate(random: &mut Random, wish: Wish, gpus: usize) -> String {
     entries.join(",")
 }
 
-/// Valid entries with another separator than a comma.
+/// Returns valid entries with a separator other than a comma.
 fn draw_separated(random: &mut Random, gpus: usize) -> String {
     let separator = random.pick(SEPARATORS);
     let entries = random.between(1, 4);

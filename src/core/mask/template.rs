@@ -83,7 +83,7 @@ impl Template {
     /// Parses a template.
     ///
     /// # Errors
-    /// The text has an unknown placeholder, or a character that no environment variable can hold.
+    /// Returns an error if the text has an unknown placeholder, or a character that no environment variable can hold.
     pub fn parse(text: &str) -> Result<Template, TemplateError> {
         if let Some(at) = text.find('\0') {
             return Err(TemplateError {
@@ -115,7 +115,7 @@ impl Template {
         })
     }
 
-    /// The text of the template.
+    /// Returns the text of the template.
     pub fn text(&self) -> &str {
         &self.text
     }
@@ -129,10 +129,10 @@ impl Template {
         gpus.max().unwrap_or(0)
     }
 
-    /// The mask on a machine with these UUIDs.
+    /// Returns the mask on a machine with these UUIDs.
     ///
     /// # Errors
-    /// There are fewer UUIDs than the template needs.
+    /// Returns an error if `uuids` has fewer UUIDs than the template needs.
     pub fn fill_uuids(&self, uuids: &[String]) -> Result<String, MissingGpus> {
         let pieces = self.pieces.iter().map(|piece| match piece {
             Piece::Text(text) => Some(text.clone()),
@@ -263,7 +263,7 @@ impl UuidForm {
         }
     }
 
-    /// The fewest characters that distinguish a GPU's UUID from all others.
+    /// Returns the fewest characters that distinguish a GPU's UUID from all others.
     fn unique_length(self, uuids: &[String], place: usize) -> usize {
         let Some(own) = uuids.get(place).map(|uuid| self.written(uuid)) else {
             return 0;

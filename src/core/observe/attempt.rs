@@ -16,7 +16,7 @@ const NOT_INITIALIZED: i64 = 3;
 /// The status of `cuDeviceGetCount` if the driver has no GPU to show.
 const NO_DEVICE: i64 = 100;
 
-/// The observation of an attempt, with one entry per step up to the last step that began.
+/// Returns the observation of an attempt, with one entry per step up to the last step that began.
 pub fn observe_attempt(
     plan: &Plan,
     case: &CasePlan,
@@ -207,7 +207,7 @@ fn is_address(text: &str, nvml: &str) -> bool {
             .eq_ignore_ascii_case(nvml.trim_start_matches('0'))
 }
 
-/// The plan's name of a GPU. A GPU that the plan does not know keeps its UUID, because it is a finding.
+/// Returns the plan's name of a GPU. A GPU that is not in the plan keeps its UUID, because it is a finding.
 fn name_of(plan: &Plan, uuid: &str) -> String {
     plan.gpu_name(uuid).unwrap_or_else(|| uuid.to_string())
 }

@@ -13,7 +13,7 @@ use crate::scenario::Step;
 /// The cost of one context on the calibrated GPUs of tests.
 pub const CONTEXT: u64 = 500 << 20;
 
-/// A sound calibration.
+/// Returns a sound calibration.
 pub fn calibration(uuid: &str) -> Calibration {
     Calibration {
         uuid: uuid.into(),
@@ -28,7 +28,7 @@ pub fn calibration(uuid: &str) -> Calibration {
     }
 }
 
-/// A case with these calls. Labels are the calls, with the index if a call is repeated.
+/// Returns a case with these calls. Labels are the calls, with the index if a call is repeated.
 pub fn case(name: &str, calls: &[&str]) -> CasePlan {
     let step = |(index, call): (usize, &&str)| {
         let again = calls.iter().take(index).any(|before| before == call);
@@ -51,7 +51,7 @@ pub fn case(name: &str, calls: &[&str]) -> CasePlan {
     }
 }
 
-/// A plan for this many GPUs, all of them used.
+/// Returns a plan for this many GPUs, all of them used.
 pub fn plan(gpus: usize, cases: Vec<CasePlan>) -> Plan {
     let uuids = (0..gpus).map(|place| format!("GPU-{place}")).collect();
     let (repeat, step_timeout_ms, timeout_ms) = (5, 1, 1);
@@ -78,7 +78,7 @@ pub struct Script {
 }
 
 impl Script {
-    /// A worker that is ready, and that will exit normally.
+    /// Returns a worker that is ready, and that will exit normally.
     #[expect(clippy::new_without_default, reason = "a script begins with its steps")]
     pub fn new() -> Script {
         let pid = 4242;
@@ -110,13 +110,13 @@ impl Script {
         self.now
     }
 
-    /// The call of a step begins.
+    /// Begins the call of a step.
     pub fn begin(&mut self, step: usize) {
         let t_ns = self.tick();
         self.events.push(Event::Begin { step, t_ns });
     }
 
-    /// A step begins and returns this status of the driver, and these values.
+    /// Begins a step and returns this status of the driver, and these values.
     pub fn step(&mut self, step: usize, code: i64, values: &[(&str, Value)]) {
         self.begin(step);
         let t_ns = self.tick();
@@ -138,7 +138,7 @@ impl Script {
         });
     }
 
-    /// The worker probes its state: the status, the visible GPUs and whether each is active, the current one.
+    /// Probes the worker's state: the status, the visible GPUs and their active contexts, the current one.
     pub fn probe(
         &mut self,
         step: usize,
@@ -160,7 +160,7 @@ impl Script {
         });
     }
 
-    /// A snapshot with these bytes in use per GPU, and empty process lists.
+    /// Takes a snapshot with these bytes in use per GPU, and empty process lists.
     pub fn snapshot(&mut self, step: Option<usize>, used: &[u64]) {
         let reading = |&used_bytes: &u64| Reading {
             used_bytes: Some(used_bytes),
@@ -179,7 +179,7 @@ impl Script {
         });
     }
 
-    /// A snapshot after the worker's end.
+    /// Takes a snapshot after the worker's end.
     pub fn snapshot_after_exit(&mut self, used: &[u64]) {
         self.snapshot(None, used);
         if let Some(last) = self.snapshots.last_mut() {
@@ -195,7 +195,7 @@ impl Script {
             .push(Process { pid, used_bytes });
     }
 
-    /// The recording that the supervisor would have made.
+    /// Returns the recording that the supervisor would have made.
     pub fn recording(&self) -> Recording {
         Recording {
             started_ns: 1000,

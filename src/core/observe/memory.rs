@@ -14,10 +14,10 @@ pub(crate) fn is_sound(calibration: Option<&Calibration>) -> bool {
     calibration.is_some_and(|calibration| calibration.sound && calibration.context_bytes > 0)
 }
 
-/// The class of a change since the baseline; `None` without a sound calibration.
+/// Returns the class of a change since the baseline; `None` without a sound calibration.
 ///
-/// A fall beyond noise has no class: the worker held nothing at the baseline that it could give back, so another
-/// process did, and what the worker took meanwhile cannot be seen.
+/// A fall beyond noise has no class. The worker held nothing at the baseline that it could free, so another process
+/// freed it, and the worker's own allocations at that time cannot be seen.
 pub fn classify_change(delta: i64, calibration: Option<&Calibration>) -> Option<Class> {
     let calibration = calibration.filter(|calibration| is_sound(Some(calibration)))?;
     let size = delta.unsigned_abs();

@@ -38,7 +38,7 @@ impl<'a> StepMemory<'a> {
         }
     }
 
-    /// Memory after a step, by plan name. Empty without a baseline, because then there is no change to state.
+    /// Returns the memory after a step, by plan name. Empty without a baseline, because then no change can be computed.
     pub(super) fn after(&self, step: usize, returned: bool) -> BTreeMap<String, MemoryObservation> {
         let (Some(baseline), Some(snapshot)) = (self.baseline, self.snapshot_after(step, returned))
         else {
@@ -62,8 +62,8 @@ impl<'a> StepMemory<'a> {
         self.scene.calibration_of(&gpu.uuid, self.recording)
     }
 
-    /// The snapshot taken after a step. If the step returned, a missing snapshot was equal to the one before. If it did not,
-    /// there may be no snapshot.
+    /// Returns the snapshot taken after a step. If the step returned, a missing snapshot was equal to the one before.
+    /// If it did not, there may be no snapshot.
     fn snapshot_after(&self, step: usize, returned: bool) -> Option<&'a BarrierSnapshot> {
         if returned {
             last_snapshot(self.recording, |after| after <= Some(step))
@@ -72,7 +72,7 @@ impl<'a> StepMemory<'a> {
         }
     }
 
-    /// The largest change during a step, if it is larger than at both ends.
+    /// Returns the largest change during a step, if it exceeds the changes at both ends.
     fn peak_change(&self, step: usize, place: usize, gpu: &Gpu, now: &Reading) -> Option<i64> {
         let start = self.baseline?.snapshot.gpus.get(place)?.used_bytes?;
         let before = last_snapshot(self.recording, |after| after < Some(step))?;
@@ -89,8 +89,8 @@ impl<'a> StepMemory<'a> {
         (highest > ends.saturating_add(noise)).then(|| difference(highest, start))
     }
 
-    /// The time of a step: from its begin to the begin of the next step, or to the last reading after it. A snapshot
-    /// that was left out has no timestamp.
+    /// Returns the time of a step: from its beginning to the beginning of the next step, or to the last reading after
+    /// it. A snapshot that was left out has no timestamp.
     fn step_window(&self, step: usize) -> Option<(u64, u64)> {
         let from = self.step_began_ns(step)?;
         if let Some(to) = self.step_began_ns(step.saturating_add(1)) {
@@ -142,13 +142,13 @@ impl<'a> StepMemory<'a> {
     }
 }
 
-/// The last snapshot before the first step.
+/// Returns the last snapshot before the first step.
 pub(crate) fn baseline_snapshot(recording: &Recording) -> Option<&BarrierSnapshot> {
     last_snapshot(recording, |after| after.is_none())
 }
 
-/// The last snapshot of a living worker that was taken after such a step; `None` stands for the time before the first
-/// step.
+/// Returns the last snapshot of a living worker that was taken after such a step; `None` refers to the time before the
+/// first step.
 fn last_snapshot(
     recording: &Recording,
     is_asked: impl Fn(Option<usize>) -> bool,
@@ -157,7 +157,7 @@ fn last_snapshot(
     latest_first.find(|taken| !taken.after_exit && is_asked(taken.step))
 }
 
-/// The PIDs of the worker and of the processes that it started, as these processes see themselves.
+/// Returns the PIDs of the worker and of the processes that it started, as these processes see themselves.
 pub(crate) fn own_pids(case: &CasePlan, recording: &Recording) -> Vec<u32> {
     let mut pids = vec![recording.pid];
     for said in &recording.events {
@@ -217,7 +217,7 @@ fn optional_difference(start: Option<u64>, now: Option<u64>) -> Option<i64> {
     Some(difference(now?, start?))
 }
 
-/// The change from `start` to `now`, in bytes. Memory sizes are far below the limit of 8 EiB.
+/// Returns the change from `start` to `now`, in bytes. Memory sizes are far below the limit of 8 EiB.
 pub(crate) fn difference(now: u64, start: u64) -> i64 {
     let size = i64::try_from(now.abs_diff(start)).unwrap_or(i64::MAX);
     if now < start { -size } else { size }

@@ -11,8 +11,8 @@ const SHORTEST: usize = 8;
 const DIGITS: usize = 16;
 
 impl Plan {
-    /// The beginning of a SHA-256 of the effect, the cases and their calls. The file's own hash does not serve: it
-    /// changes with every word of the file, and a file has several instances.
+    /// Returns the beginning of a SHA-256 of the effect, the cases and their calls. The file's own hash is unsuitable:
+    /// it changes with every word of the file, and a file has several instances.
     pub fn asked(&self) -> String {
         let cases = self
             .cases
@@ -22,7 +22,7 @@ impl Plan {
         sha256_hex(&all.to_string()).chars().take(DIGITS).collect()
     }
 
-    /// The calls of a case, or the effect without `case`, as JSON with plan names instead of UUIDs.
+    /// Returns the calls of a case, or the effect without `case`, as JSON with plan names instead of UUIDs.
     pub fn question_json(&self, case: Option<&str>) -> Option<String> {
         let asked = match case {
             Some(name) => self
@@ -51,7 +51,7 @@ impl Plan {
         Some(text)
     }
 
-    /// The expectations of the file about the verdict and about each case, as JSON.
+    /// Returns the expectations of the file about the verdict and about each case, as JSON.
     pub fn expectations_json(&self) -> Json {
         without_lines(json!([
             self.expect,

@@ -19,8 +19,8 @@ pub(super) struct Filler<'a> {
 }
 
 impl Filler<'_> {
-    /// A text with its templates filled in. Other braces stay as they are: the loader refuses unknown names, so they
-    /// are meant literally.
+    /// Returns a text with its templates filled in. Other braces stay as they are: the loader rejects unknown names, so
+    /// they are meant literally.
     pub(super) fn text(&self, text: &str) -> Result<String, Unmet> {
         let mut filled = String::new();
         let mut rest = text;
@@ -98,8 +98,8 @@ impl Filler<'_> {
         Ok(filled)
     }
 
-    /// An argument with its templates filled in. If C takes an integer, the text becomes one, so that the worker need
-    /// not parse it.
+    /// Returns an argument with its templates filled in. If C takes an integer, the text becomes one, so that the
+    /// worker need not parse it.
     fn fill_argument(&self, kind: Option<ParamKind>, value: &Scalar) -> Result<Scalar, Unmet> {
         Ok(match value {
             Scalar::Int(value) => Scalar::Int(*value),
@@ -155,7 +155,7 @@ impl Filler<'_> {
     }
 }
 
-/// A UUID in one of the forms that templates have; `None` for an unknown form.
+/// Returns a UUID in one of the forms that templates have; `None` for an unknown form.
 fn in_form(uuid: &str, form: &str) -> Option<String> {
     match form {
         "" => Some(uuid.to_string()),

@@ -4,7 +4,7 @@ use crate::machine::Machine;
 use crate::sample::Gpu;
 use crate::scenario::{Case, Gpus, Instance, Needs, Scenario, Step};
 
-/// A machine with this many GPUs: `GPU-0`, `GPU-1`, ….
+/// Returns a machine with this many GPUs: `GPU-0`, `GPU-1`, ….
 pub fn machine(gpus: usize) -> Machine {
     Machine {
         driver_version: Some("580.159.04".into()),
@@ -17,7 +17,7 @@ pub fn machine(gpus: usize) -> Machine {
     }
 }
 
-/// A GPU with this UUID.
+/// Returns a GPU with this UUID.
 pub fn gpu(uuid: &str) -> Gpu {
     Gpu {
         uuid: uuid.into(),
@@ -49,7 +49,7 @@ pub fn instance(cases: &[(&str, Gpus)]) -> Instance {
     }
 }
 
-/// A scenario about one GPU.
+/// Returns a scenario about one GPU.
 pub fn scenario() -> Scenario {
     Scenario {
         name: "test/question".into(),

@@ -51,7 +51,7 @@ pub(super) fn has_unmasked_case(instance: &Instance) -> bool {
     instance.cases.iter().any(|case| case.gpus == Gpus::All)
 }
 
-/// The GPUs that a plan may use, as indices in NVML order, idle ones first.
+/// Returns the GPUs that a plan may use, as indices in NVML order, idle ones first.
 pub(super) fn allowed_gpus(machine: &Machine, options: &Options) -> Vec<usize> {
     let mut idle = Vec::new();
     let mut busy = Vec::new();
@@ -244,7 +244,7 @@ impl NeedContext<'_> {
         ))
     }
 
-    /// The first package that does not meet its requirement: a description, and the requirement.
+    /// Returns the first package that does not meet its requirement: a description, and the requirement.
     fn package(&self) -> Option<(String, String)> {
         let found = self.machine.python.as_ref()?;
         let mut needs = self.python_cases().flat_map(|python| &python.needs);
@@ -307,7 +307,7 @@ impl NeedContext<'_> {
         None
     }
 
-    /// The names of the hazards that are not allowed.
+    /// Returns the names of the hazards that are not allowed.
     fn refused_hazards(&self) -> Vec<&'static str> {
         let mut refused = Vec::new();
         for hazard in &self.scenario.hazards {

@@ -5,7 +5,7 @@ use crate::random::Random;
 /// The fewest attempts of each case for a verdict, unless fewer were planned. An unexpected verdict always needs them.
 pub const FEWEST: u32 = 3;
 
-/// Case indices in the order in which attempts are made, `repeat` of each.
+/// Returns case indices in the order in which attempts are made, `repeat` of each.
 ///
 /// Attempts come in rounds of one attempt per case, and every second round runs backwards (ABBA for two cases). So in
 /// every prefix the numbers of attempts per case differ by at most one, and a linear drift cancels within each pair of
@@ -25,7 +25,7 @@ pub fn order(cases: usize, repeat: u32, seed: u64) -> Vec<usize> {
     order
 }
 
-/// The cases in file order, from a random start and in a random direction.
+/// Returns the cases in file order, from a random start and in a random direction.
 fn draw_round(cases: usize, random: &mut Random) -> Vec<usize> {
     let mut round: Vec<usize> = (0..cases).collect();
     let draw = random.next();

@@ -8,10 +8,10 @@ use super::needs::{allowed_gpus, first_unmet, has_unmasked_case, wanted};
 use super::options::{Options, Unmet};
 use super::{CasePlan, Plan};
 
-/// The plan for one instance of a scenario on this machine.
+/// Returns the plan for one instance of a scenario on this machine.
 ///
 /// # Errors
-/// The first need that the machine does not meet.
+/// Returns the first need that the machine does not meet.
 pub fn resolve_plan(
     scenario: &Scenario,
     instance: &Instance,
@@ -21,7 +21,7 @@ pub fn resolve_plan(
     resolve_as(scenario, instance, machine, options, None)
 }
 
-/// The same, with the GPUs in the order of an earlier plan, where it was free to choose.
+/// Returns the plan like [`resolve_plan`], with the GPUs in the order of an earlier plan if it was free to choose.
 fn resolve_as(
     scenario: &Scenario,
     instance: &Instance,
@@ -97,7 +97,7 @@ pub fn again(
     Some(plan)
 }
 
-/// All GPUs in the plan's order, and how many of them are used.
+/// Returns all GPUs in the plan's order, and the number of used ones.
 fn choose_gpus(
     scenario: &Scenario,
     instance: &Instance,

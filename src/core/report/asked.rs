@@ -17,7 +17,7 @@ impl Required {
     /// All of them, for messages and help.
     pub const ALL: [Required; 2] = [Required::Gpus, Required::Answers];
 
-    /// The word on the command line and in reports.
+    /// Returns the word on the command line and in reports.
     pub const fn name(self) -> &'static str {
         match self {
             Required::Gpus => "gpus",
@@ -40,7 +40,7 @@ pub struct Requirement {
 }
 
 impl Requirement {
-    /// A requirement that was not checked yet.
+    /// Returns a requirement that was not checked yet.
     pub fn new(what: Required, wanted: u64) -> Requirement {
         Requirement {
             what,
@@ -50,7 +50,7 @@ impl Requirement {
         }
     }
 
-    /// The requirement with the number that was found.
+    /// Returns the requirement with the number that was found.
     pub fn with(self, found: u64) -> Requirement {
         Requirement {
             found: Some(found),

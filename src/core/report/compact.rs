@@ -167,7 +167,7 @@ impl CompactScenario {
         }
     }
 
-    /// The scenario's name.
+    /// Returns the scenario's name.
     pub fn scenario(&self) -> &str {
         self.scenario.as_deref().unwrap_or(&self.name)
     }

@@ -24,10 +24,10 @@ pub struct Elsewhere {
 }
 
 impl Elsewhere {
-    /// The attempt as JSON.
+    /// Returns the attempt as JSON.
     ///
     /// # Errors
-    /// The text cannot be read any more.
+    /// Returns an error if the text can no longer be read.
     pub fn read_text(&self) -> io::Result<String> {
         let mut bytes = vec![0; self.length];
         self.file.read_exact_at(&mut bytes, self.offset)?;
@@ -42,7 +42,7 @@ impl PartialEq for Elsewhere {
 }
 
 impl Attempt {
-    /// The attempt with what counting and rendering need: how it ended, whether it counts, and which outcome it has.
+    /// Returns the attempt with the parts that counting and rendering need: its end, its validity and its outcome.
     /// Events, readings and samples are left out.
     pub fn to_summary(&self, elsewhere: Elsewhere) -> Attempt {
         Attempt {

@@ -54,10 +54,10 @@ fn io_error(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> StoreE
 }
 
 impl Store {
-    /// Makes the folder of a run. An existing folder belongs to another run.
+    /// Creates the directory of a run. An existing directory belongs to another run.
     ///
     /// # Errors
-    /// The folder exists already, or cannot be made.
+    /// Returns an error if the directory exists already, or cannot be created.
     pub fn create(reports: &Path, run: &str) -> Result<Store, StoreError> {
         fs::create_dir_all(reports).map_err(io_error("create the folder", reports))?;
         let folder = reports.join(run);
@@ -68,10 +68,10 @@ impl Store {
         })
     }
 
-    /// Opens the folder at this path, and makes it if it does not exist.
+    /// Opens the directory at this path, and creates it if it does not exist.
     ///
     /// # Errors
-    /// The folder cannot be made.
+    /// Returns an error if the directory cannot be created.
     pub fn at(folder: &Path) -> Result<Store, StoreError> {
         fs::create_dir_all(folder).map_err(io_error("create the folder", folder))?;
         Ok(Store {
@@ -80,7 +80,7 @@ impl Store {
         })
     }
 
-    /// The same store, which now writes compact reports.
+    /// Returns the same store, which now writes compact reports.
     pub fn with_compact(self, has_words: fn(&ScenarioReport) -> bool) -> Store {
         Store {
             compact: Some(has_words),
@@ -88,7 +88,7 @@ impl Store {
         }
     }
 
-    /// The path of the report.
+    /// Returns the path of the report.
     pub fn path(&self) -> PathBuf {
         self.folder.join(REPORT)
     }
@@ -96,7 +96,7 @@ impl Store {
     /// Replaces the report, as [`Store::write_document`] does.
     ///
     /// # Errors
-    /// The file cannot be written.
+    /// Returns an error if the file cannot be written.
     pub fn write(&self, report: &Report) -> Result<(), StoreError> {
         match self.compact {
             Some(has_words) => self
@@ -135,7 +135,7 @@ pub enum StoredReport {
 }
 
 impl StoredReport {
-    /// The view that readers use.
+    /// Returns the view that readers use.
     pub fn view(&self) -> ReportView<'_> {
         match self {
             StoredReport::Whole(report) => report.view(),
@@ -165,16 +165,16 @@ pub struct Head {
 }
 
 impl Head {
-    /// Reads the head of a document. The rest is skipped, not stored: a document may need a thousand times its size
-    /// on disk in memory.
+    /// Reads the head of a document. The rest is skipped, not stored: a document may need a thousand times its size on
+    /// disk in memory.
     ///
     /// # Errors
-    /// The text is not JSON.
+    /// Returns an error if the text is not JSON.
     pub fn read(text: &[u8]) -> Result<Head, serde_json::Error> {
         serde_json::from_slice(text)
     }
 
-    /// The head of a compact report.
+    /// Returns the head of a compact report.
     pub fn from_compact(schema: &SchemaId, must_understand: &[String]) -> Head {
         let (name, required) = (schema.name.clone(), must_understand.to_vec());
         Head {
@@ -189,7 +189,7 @@ impl Head {
         self.required.iter().any(|word| word == COMPACT)
     }
 
-    /// The first required word that this version does not know.
+    /// Returns the first required word that is unknown to this version.
     pub fn unsupported_word(&self) -> Option<&str> {
         self.required
             .iter()
@@ -243,10 +243,10 @@ pub struct Stored {
 }
 
 impl Stored {
-    /// Reads a document: a file, which may be compressed, standard input (`-`), or the report in a run's folder.
+    /// Reads a document: a file, which may be compressed, standard input (`-`), or the report in a run's directory.
     ///
     /// # Errors
-    /// The file cannot be read, is too large, or has no head.
+    /// Returns an error if the file cannot be read, is too large, or has no head.
     pub fn open(path: &Path) -> Result<Stored, StoreError> {
         let path = if path.is_dir() {
             path.join(REPORT)
@@ -280,15 +280,15 @@ impl Stored {
     /// Parses the document, which must have this schema and our major version.
     ///
     /// # Errors
-    /// It has another schema or version, requires an unknown word, or does not fit the type.
+    /// Returns an error if it has another schema or version, requires an unknown word, or does not fit the type.
     pub fn parse<T: DeserializeOwned>(&self, name: &str) -> Result<T, StoreError> {
         self.parse_by(name, |text| serde_json::from_slice(text))
     }
 
-    /// The same, by a function that checks more than the type.
+    /// Parses the document like [`Stored::parse`], with a function that checks more than the type.
     ///
     /// # Errors
-    /// Those of [`Stored::parse`] and of the function.
+    /// Returns the errors of [`Stored::parse`] and of the function.
     pub fn parse_by<T>(
         &self,
         name: &str,
@@ -323,7 +323,7 @@ impl Stored {
         }
     }
 
-    /// An error about this document.
+    /// Returns an error about this document.
     pub fn unreadable_error(&self, why: String) -> StoreError {
         StoreError::Unreadable {
             path: self.path.clone(),
@@ -332,10 +332,10 @@ impl Stored {
     }
 }
 
-/// Reads a whole report: a file, or the folder of a run.
+/// Reads a full report: a file, or the directory of a run.
 ///
 /// # Errors
-/// The file cannot be read, or the report is compact; [`Stored::report`] reads both forms.
+/// Returns an error if the file cannot be read, or if the report is compact; [`Stored::report`] reads both forms.
 pub fn read(path: &Path) -> Result<Report, StoreError> {
     let stored = Stored::open(path)?;
     match stored.report()? {

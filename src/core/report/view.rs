@@ -105,7 +105,7 @@ pub enum OutcomeRecord<'r> {
 }
 
 impl Report {
-    /// The view of this report.
+    /// Returns the view of this report.
     pub fn view(&self) -> ReportView<'_> {
         let Report {
             schema: _,
@@ -131,7 +131,7 @@ impl Report {
 }
 
 impl CompactReport {
-    /// The view of this report.
+    /// Returns the view of this report.
     pub fn view(&self) -> ReportView<'_> {
         let CompactReport {
             schema: _,
@@ -157,8 +157,8 @@ impl CompactReport {
 }
 
 impl ReportView<'_> {
-    /// The requirements, with the answers counted as in this report. The number of usable GPUs stays as it was at the
-    /// beginning of the run.
+    /// Returns the requirements, with the answers counted as in this report. The number of usable GPUs stays as it was
+    /// at the beginning of the run.
     pub fn requirements(&self) -> Vec<Requirement> {
         let answers = self
             .scenarios
@@ -176,7 +176,7 @@ impl ReportView<'_> {
 }
 
 impl ScenarioReport {
-    /// The view of this scenario.
+    /// Returns the view of this scenario.
     pub fn view(&self) -> ScenarioView<'_> {
         ScenarioView {
             name: &self.name,
@@ -225,12 +225,13 @@ impl<'r> ScenarioView<'r> {
         self.verdict.lacks_a_need() && !self.asked_by_name
     }
 
-    /// A case by its name.
+    /// Returns a case by its name.
     pub fn case(&self, name: &str) -> Option<&CaseView<'r>> {
         self.cases.iter().find(|case| case.name == name)
     }
 
-    /// The hash of the question without what differs from machine to machine; `None` if it is not known.
+    /// Returns the hash of the scenario without the parts that differ from machine to machine; `None` if it is not
+    /// known.
     pub fn asked(&self) -> Option<Cow<'r, str>> {
         self.asked
             .map(Cow::Borrowed)
@@ -239,7 +240,7 @@ impl<'r> ScenarioView<'r> {
 }
 
 impl CaseReport {
-    /// The view of this case.
+    /// Returns the view of this case.
     pub fn view(&self) -> CaseView<'_> {
         let CaseReport {
             name,
@@ -298,7 +299,7 @@ impl<'r> OutcomeView<'r> {
         }
     }
 
-    /// The whole observation; `None` if the report keeps only a summary.
+    /// Returns the complete observation; `None` if the report keeps only a summary.
     pub fn observation(&self) -> Option<&'r Observation> {
         match self.seen {
             OutcomeRecord::Whole(observation) => Some(observation),

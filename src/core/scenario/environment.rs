@@ -101,8 +101,8 @@ fn known(name: &str) -> Option<&'static KnownVariable> {
     FILE.variable.iter().find(|variable| variable.name == name)
 }
 
-/// The variables that only `cuInit` reads, so that a later write has no effect. A test compares the table with the
-/// survey that measured when each variable is read (docs/surveys/env.md).
+/// Returns the variables that only `cuInit` reads, so that a later write has no effect. A test compares the table with
+/// the survey that measured when each variable is read (docs/surveys/env.md).
 pub fn read_by_cuinit() -> impl Iterator<Item = &'static str> {
     names(|variable| variable.read_by == VariableReader::CuInit)
 }
@@ -112,7 +112,7 @@ pub fn is_read_by_cuinit(name: &str) -> bool {
     read_by_cuinit().any(|known| known == name)
 }
 
-/// The variables that a scenario may read, set and remove.
+/// Returns the variables that a scenario may read, set and remove.
 pub fn in_scenarios() -> impl Iterator<Item = &'static str> {
     names(|variable| variable.in_scenarios)
 }
@@ -142,8 +142,8 @@ pub fn framework_prefixes() -> impl Iterator<Item = &'static str> {
         .map(String::as_str)
 }
 
-/// The variable that is read where one of this name is not: what one misspelling in ten characters makes of it, one of
-/// the same words, or another end of `CUDA_VISIBLE_DEVICES`. `None` for a name that is read itself, and for one that is like none.
+/// Returns the variable that a misspelled name refers to: one misspelling in ten characters, the same words, or another
+/// ending of `CUDA_VISIBLE_DEVICES`. `None` for a name that is read itself, and for one without a similar name.
 pub fn meant_by(name: &str) -> Option<&'static str> {
     if known(name).is_some() || FILE.others.iter().any(|other| other == name) {
         return None;
@@ -172,7 +172,7 @@ const ALIKE: [(&str, &[&str]); 2] = [
     ("DEVICE", &["GPU"]),
 ];
 
-/// The words of a name, sorted, each without its ending and as the one that it is taken for.
+/// Returns the words of a name, sorted, each without its ending and with synonyms unified.
 fn words(name: &str) -> Vec<String> {
     let name = name.to_ascii_uppercase();
     let mut words = Vec::new();
@@ -210,7 +210,7 @@ pub fn is_of_a_framework(name: &str) -> bool {
                 .any(|prefix| name.len() > prefix.len() && name.starts_with(prefix)))
 }
 
-/// The only values that a scenario may give to a variable, if it names a file; `None` for other variables.
+/// Returns the only values that a scenario may give to a variable, if it names a file; `None` for other variables.
 pub fn values(name: &str) -> Option<&'static [String]> {
     known(name)?.values.as_deref()
 }

@@ -108,7 +108,7 @@ pub(super) struct ScenarioFile {
 }
 
 impl ScenarioFile {
-    /// The cases in the order of the file.
+    /// Returns the cases in the order of the file.
     pub(super) fn cases_in_order(&self) -> Vec<(&Spanned<String>, &CaseFile)> {
         let mut cases: Vec<_> = self.cases.iter().collect();
         cases.sort_by_key(|(name, _)| name.span().start);
@@ -210,7 +210,7 @@ fn need_one_gpu() -> Needs {
     }
 }
 
-/// The most GPUs that a file can name: `gpu0` to `gpu63`.
+/// Reads the largest number of GPUs that a file can use: `gpu0` to `gpu63`.
 fn read_gpu_count<'de, D: Deserializer<'de>>(file: D) -> Result<u32, D::Error> {
     let count = u32::deserialize(file)?;
     if count > 64 {

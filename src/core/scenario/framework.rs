@@ -41,7 +41,7 @@ struct FrameworkFile {
 static FILE: LazyLock<FrameworkFile> =
     LazyLock::new(|| toml::from_str(cuda_pitfalls_scenarios::FRAMEWORKS).unwrap_or_default());
 
-/// All frameworks.
+/// Returns all frameworks.
 pub fn frameworks() -> &'static [Framework] {
     &FILE.framework
 }
@@ -51,7 +51,7 @@ pub fn other_import_ms() -> f64 {
     FILE.other_import_ms
 }
 
-/// The framework of a Python package.
+/// Returns the framework of a Python package.
 pub fn with_package(package: &str) -> Option<&'static Framework> {
     FILE.framework.iter().find(|framework| {
         framework

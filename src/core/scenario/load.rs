@@ -37,7 +37,7 @@ const MOST_SAID: usize = 160;
 /// `ptx` argument can have.
 ///
 /// # Errors
-/// The first part that has another type than it should, or every other error of the file, sorted by place.
+/// Returns the first part with a wrong type, or every other error of the file, sorted by location.
 pub fn load_scenario(
     name: &str,
     file: &str,
@@ -78,7 +78,7 @@ struct FileReader<'r, 'a> {
 }
 
 impl FileReader<'_, '_> {
-    /// The scenario without its instances.
+    /// Returns the scenario without its instances.
     fn read_header(&mut self, name: &str) -> Scenario {
         let file = self.file;
         if !file.question.get_ref().ends_with('?') {

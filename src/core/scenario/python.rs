@@ -93,7 +93,7 @@ pub fn unmet_requirement(text: &str, found: &Interpreter) -> Option<String> {
     })
 }
 
-/// The names of the packages among these needs, without [`INTERPRETER`].
+/// Returns the names of the packages in these needs, without [`INTERPRETER`].
 pub fn packages<'n>(needs: impl Iterator<Item = &'n String>) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     for need in needs {
@@ -106,7 +106,7 @@ pub fn packages<'n>(needs: impl Iterator<Item = &'n String>) -> BTreeSet<String>
     names
 }
 
-/// An interpreter with only those packages that these needs name.
+/// Returns an interpreter with only the packages in these needs.
 pub fn with_needed<'n>(
     needs: impl Iterator<Item = &'n String>,
     found: &Interpreter,
@@ -167,7 +167,7 @@ impl VersionBound {
     }
 }
 
-/// The leading dotted numbers of a version.
+/// Returns the leading dotted numbers of a version.
 fn numbers(version: &str) -> &str {
     let end = version
         .find(|c: char| !c.is_ascii_digit() && c != '.')

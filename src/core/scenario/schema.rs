@@ -12,7 +12,7 @@ use crate::fact;
 use crate::report::schema_of;
 use crate::source::schema::{BYTES, object_schema, or_parameter, reference, sentence, set};
 
-/// The schema of a scenario file (JSON Schema 2020-12).
+/// Returns the schema of a scenario file (JSON Schema 2020-12).
 pub fn file_schema() -> Value {
     let mut schema = schema_of::<ScenarioFile>();
     if let Some(Value::Object(definitions)) = schema.get_mut("$defs") {
@@ -44,7 +44,7 @@ fn table_definitions() -> Map<String, Value> {
     definitions
 }
 
-/// An environment variable of a framework, for cases of Python lines.
+/// Returns the schema of a framework's environment variable, for cases of Python lines.
 fn framework_variable() -> Value {
     let prefixes = environment::framework_prefixes()
         .collect::<Vec<_>>()

@@ -19,7 +19,7 @@ static ALL: LazyLock<Vec<Subject>> = LazyLock::new(|| {
         .collect()
 });
 
-/// Every subject, in the order of the file.
+/// Returns every subject, in the order of the file.
 pub fn all() -> &'static [Subject] {
     &ALL
 }

@@ -22,17 +22,17 @@ static ALL: LazyLock<Vec<Symptom>> = LazyLock::new(|| {
         .collect()
 });
 
-/// Every symptom, in the order of the file.
+/// Returns every symptom, in the order of the file.
 pub fn all() -> &'static [Symptom] {
     &ALL
 }
 
-/// The ids of all symptoms.
+/// Returns the ids of all symptoms.
 pub fn ids() -> Vec<&'static str> {
     ALL.iter().map(|symptom| symptom.id.as_str()).collect()
 }
 
-/// A symptom by its id.
+/// Returns a symptom by its id.
 pub fn find(id: &str) -> Option<&'static Symptom> {
     ALL.iter().find(|symptom| symptom.id == id)
 }

@@ -44,7 +44,7 @@ impl Range {
     }
 }
 
-/// The text of a range, as a file has it.
+/// Returns the text of a range, as a file has it.
 pub(super) fn read_range<'de, D: Deserializer<'de>>(file: D) -> Result<String, D::Error> {
     let text = String::deserialize(file)?;
     match Range::parse(&text) {

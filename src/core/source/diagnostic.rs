@@ -22,7 +22,7 @@ pub struct Diagnostic {
 }
 
 impl Diagnostic {
-    /// The error with its source lines, in the style of rustc; without a newline at the end.
+    /// Returns the error with its source lines, in the style of rustc; without a newline at the end.
     pub fn render(&self, source: &str, styled: bool) -> String {
         let shown = printable_source(source);
         let primary = AnnotationKind::Primary.span(clamp_span(source, &self.span));
@@ -62,8 +62,8 @@ impl Diagnostic {
     }
 }
 
-/// A source that is safe to print on a terminal. Each character that acts instead of being shown becomes as many `?` as
-/// it has bytes, so that spans of the source hold. Tabs and line breaks are kept: they are part of the layout of a file.
+/// Returns a source that is safe to print on a terminal. Each active character becomes as many `?` as it has bytes, so
+/// that spans of the source stay valid. Tabs and line breaks are kept: they are part of the layout of a file.
 fn printable_source(source: &str) -> String {
     let mut shown = String::with_capacity(source.len());
     let mut rest = source.chars().peekable();
@@ -79,7 +79,7 @@ fn printable_source(source: &str) -> String {
     shown
 }
 
-/// The line and the column of a byte, both counted from 1; the column counts characters.
+/// Returns the line and the column of a byte, both counted from 1; the column counts characters.
 pub fn place(source: &str, offset: usize) -> (u32, u32) {
     let before = &source[..floor_char_boundary(source, offset)];
     let start = before.rfind('\n').map_or(0, |newline| newline + 1);
@@ -89,7 +89,7 @@ pub fn place(source: &str, offset: usize) -> (u32, u32) {
     )
 }
 
-/// A span limited to the source and to whole characters, so that rendering cannot fail.
+/// Limits a span to the source and to complete characters, so that rendering cannot fail.
 fn clamp_span(source: &str, span: &Range<usize>) -> Range<usize> {
     let start = floor_char_boundary(source, span.start);
     start..floor_char_boundary(source, span.end).max(start)
@@ -103,7 +103,7 @@ fn floor_char_boundary(source: &str, offset: usize) -> usize {
     offset
 }
 
-/// The most similar name, if it is similar enough.
+/// Returns the most similar name, if it is similar enough.
 pub fn nearest_name<'n>(word: &str, names: impl IntoIterator<Item = &'n str>) -> Option<&'n str> {
     // Otherwise every word of two letters would be similar to every other.
     nearest_within(word, word.chars().count() / 3, names)
@@ -113,7 +113,7 @@ pub fn nearest_name<'n>(word: &str, names: impl IntoIterator<Item = &'n str>) ->
 /// takes as long as the product of their lengths, and a file has as many words as its author likes.
 const LONGEST_MISSPELT: usize = 100;
 
-/// The most similar name that so few changes of a character make of a word, whatever its case.
+/// Returns the most similar name within this number of changed characters, ignoring case.
 pub fn nearest_within<'n>(
     word: &str,
     reach: usize,
@@ -138,12 +138,12 @@ pub fn nearest_within<'n>(
     nearest.map(|(_, name)| name)
 }
 
-/// The question that a message ends with.
+/// Returns the question at the end of a message.
 pub fn did_you_mean(name: &str) -> String {
     format!("did you mean `{name}`?")
 }
 
-/// The help for an unknown word: the most similar name, or the known names.
+/// Returns the help for an unknown word: the most similar name, or the known names.
 pub fn suggest_name<'n>(word: &str, names: impl IntoIterator<Item = &'n str>) -> Option<String> {
     let names: Vec<&str> = names.into_iter().collect();
     if let Some(name) = nearest_name(word, names.iter().copied()) {

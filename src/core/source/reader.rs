@@ -36,7 +36,7 @@ pub struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// A reader without errors. `kernels` are the names that a `ptx` argument can have.
+    /// Returns a reader without errors. `kernels` are the names that a `ptx` argument can have.
     pub fn new(file: &'a str, source: &'a str, kernels: &'a [&'a str]) -> Reader<'a> {
         let line_ends = source
             .bytes()
@@ -56,8 +56,8 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The table that the file is, at the place of its first key. `None` if it is too large or not TOML: a partial table
-    /// would lack what stood at the errors, and cause more of them. `subject` begins a sentence.
+    /// Parses the file as a table, at the location of its first key. `None` if it is too large or not TOML: a partial
+    /// table would lack the parts with errors, and cause more of them. `subject` begins a sentence.
     pub fn parse_table(
         &mut self,
         subject: &str,
@@ -81,7 +81,7 @@ impl<'a> Reader<'a> {
         Some(Spanned::new(first, DeValue::Table(table.into_inner())))
     }
 
-    /// A part of the file as a type; reports its first error.
+    /// Reads a part of the file as a type; reports its first error.
     pub fn read_typed<T: DeserializeOwned>(&mut self, part: Spanned<DeValue<'_>>) -> Option<T> {
         let place = part.span();
         let error = match T::deserialize(ValueDeserializer::from(part)) {
@@ -175,7 +175,7 @@ impl<'a> Reader<'a> {
         self.errors.len() > MOST_ERRORS
     }
 
-    /// The line of a part of the file.
+    /// Returns the line of a part of the file.
     pub fn line(&self, at: &Range<usize>) -> u32 {
         let before = self.line_ends.partition_point(|end| *end < at.start);
         u32::try_from(before + 1).unwrap_or(u32::MAX)
@@ -200,7 +200,7 @@ impl<'a> Reader<'a> {
         )
     }
 
-    /// The text of a node; an error for any other value.
+    /// Returns the text of a node; reports an error for any other value.
     pub fn text<'n>(&mut self, node: &'n Node) -> Option<&'n str> {
         match &node.data {
             Data::Text(text) => Some(text),
@@ -212,7 +212,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Text that is not empty.
+    /// Reads text that is not empty.
     pub fn sentence(&mut self, node: &Node) -> Option<String> {
         let text = self.text(node)?;
         if text.trim().is_empty() {
@@ -221,7 +221,7 @@ impl<'a> Reader<'a> {
         Some(text.to_string())
     }
 
-    /// Text that is one of `words`.
+    /// Reads text that is one of `words`.
     pub fn word<'w>(&mut self, node: &Node, noun: &str, words: &[&'w str]) -> Option<&'w str> {
         let text = self.text(node)?;
         let found = words.iter().find(|word| **word == text).copied();
@@ -235,13 +235,13 @@ impl<'a> Reader<'a> {
         found
     }
 
-    /// A name that the author makes up.
+    /// Reads a name that the author makes up.
     pub fn name<'n>(&mut self, node: &'n Node, noun: &str) -> Option<&'n str> {
         let text = self.text(node)?;
         self.check_name(text, &node.place, noun)
     }
 
-    /// The text, if the author may make up such a name.
+    /// Returns the text, if the author may make up such a name.
     pub fn check_name<'n>(
         &mut self,
         text: &'n str,
@@ -256,7 +256,7 @@ impl<'a> Reader<'a> {
         Some(text)
     }
 
-    /// The integer of a node, within a range; an error for any other value.
+    /// Returns the integer of a node, within a range; reports an error for any other value.
     pub fn read_integer(&mut self, node: &Node, range: RangeInclusive<i64>) -> Option<i64> {
         match &node.data {
             Data::Int(value) if range.contains(value) => Some(*value),
@@ -277,7 +277,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// A number of bytes: an integer, or text with a unit.
+    /// Reads a number of bytes: an integer, or text with a unit.
     pub fn bytes(&mut self, node: &Node) -> Option<i64> {
         match &node.data {
             Data::Text(text) => match size::bytes(text) {
@@ -288,7 +288,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The flag of a node; an error for any other value.
+    /// Returns the flag of a node; reports an error for any other value.
     pub fn read_boolean(&mut self, node: &Node) -> Option<bool> {
         match node.data {
             Data::Bool(value) => Some(value),
@@ -296,7 +296,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The parts of a list; an error for any other value.
+    /// Returns the parts of a list; reports an error for any other value.
     pub fn list<'n>(&mut self, node: &'n Node) -> Option<&'n [Node]> {
         match &node.data {
             Data::List(nodes) => Some(nodes),
@@ -304,7 +304,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The parts of a list, or a single value as a list of one.
+    /// Returns the parts of a list, or a single value as a list of one.
     pub fn one_or_more<'n>(&mut self, node: &'n Node) -> &'n [Node] {
         match &node.data {
             Data::List(nodes) => {
@@ -317,7 +317,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The entries of a table; an error for any other value.
+    /// Returns the entries of a table; reports an error for any other value.
     pub fn table<'n>(&mut self, node: &'n Node) -> Option<&'n [TreeEntry]> {
         match &node.data {
             Data::Table(entries) => Some(entries),
@@ -325,7 +325,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The entries of a table that may have only these keys.
+    /// Returns the entries of a table that may have only these keys.
     pub fn table_of<'n>(&mut self, node: &'n Node, keys: &[&str]) -> Option<&'n [TreeEntry]> {
         let entries = self.table(node)?;
         for TreeEntry { key, .. } in entries {
@@ -383,7 +383,7 @@ fn describe_error(message: &str) -> (String, Option<String>) {
     }
 }
 
-/// The value of a key.
+/// Returns the value of a key.
 pub fn get<'n>(entries: &'n [TreeEntry], key: &str) -> Option<&'n Node> {
     entries
         .iter()
@@ -417,7 +417,7 @@ pub fn is_gpu(text: &str) -> bool {
         && digits.parse::<u32>().is_ok_and(|n| n < 64)
 }
 
-/// The comment lines at the beginning of a file, joined.
+/// Returns the comment lines at the beginning of a file, joined.
 pub fn opening_comment(source: &str) -> String {
     let comments = source.lines().map_while(|line| line.strip_prefix('#'));
     // Comments such as `#:schema` are for editors.

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-/// An object with these keys and no others.
+/// Returns the schema of an object with these keys and no others.
 pub fn object_schema(properties: Value, required: &[&str]) -> Value {
     json!({ "type": "object", "additionalProperties": false, "properties": properties, "required": required })
 }
@@ -14,17 +14,17 @@ pub fn set(schema: &mut Value, key: &str, value: Value) {
     }
 }
 
-/// A reference to this definition of `$defs`.
+/// Returns a reference to this definition of `$defs`.
 pub fn reference(definition: &str) -> Value {
     json!({ "$ref": format!("#/$defs/{definition}") })
 }
 
-/// A text that is not empty.
+/// Returns the schema of a text that is not empty.
 pub fn sentence(description: &str) -> Value {
     json!({ "description": description, "type": "string", "minLength": 1 })
 }
 
-/// A value of one of these forms, or `${parameter}` in its place.
+/// Returns the schema of a value in one of these forms, or `${parameter}` in its place.
 pub fn or_parameter(forms: Value) -> Value {
     let mut forms = if let Value::Array(forms) = forms {
         forms
@@ -35,7 +35,7 @@ pub fn or_parameter(forms: Value) -> Value {
     json!({ "anyOf": forms })
 }
 
-/// A value of this form, or a list of them.
+/// Returns the schema of a value in this form, or a list of them.
 pub fn one_or_more(form: Value) -> Value {
     json!({ "anyOf": [form, { "type": "array", "minItems": 1, "items": form }] })
 }

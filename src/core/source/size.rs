@@ -23,7 +23,7 @@ fn malformed(message: impl Into<String>, help: impl Into<String>) -> Malformed {
     }
 }
 
-/// The leading digits of a text, and the rest without the spaces between.
+/// Returns the leading digits of a text, and the rest without the spaces between.
 fn split(text: &str) -> Option<(&str, &str)> {
     let end = text
         .find(|c: char| !c.is_ascii_digit())
@@ -62,7 +62,7 @@ pub fn bytes(text: &str) -> Result<i64, Malformed> {
         })
 }
 
-/// The binary unit that was probably meant by a decimal or abbreviated unit.
+/// Returns the binary unit that a decimal or abbreviated unit probably means.
 fn meant_binary_unit(unit: &str) -> Option<&'static str> {
     match unit.to_ascii_lowercase().as_str() {
         "k" | "kb" => Some("KiB"),

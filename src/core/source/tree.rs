@@ -52,7 +52,7 @@ pub struct TreeKey {
 }
 
 impl Data {
-    /// The name of the type, for messages.
+    /// Returns the name of the type, for messages.
     pub fn kind(&self) -> &'static str {
         match self {
             Data::Text(_) => "text",
@@ -66,7 +66,7 @@ impl Data {
 }
 
 impl Node {
-    /// The entries of a table; no entries for any other value.
+    /// Returns the entries of a table; no entries for any other value.
     pub fn entries(&self) -> &[TreeEntry] {
         match &self.data {
             Data::Table(entries) => entries,
@@ -89,7 +89,7 @@ impl Node {
         }
     }
 
-    /// The value of a key of a table, which is removed from it.
+    /// Removes a key from a table, and returns its value.
     pub fn take_value(&mut self, key: &str) -> Option<Node> {
         let Data::Table(entries) = &mut self.data else {
             return None;

@@ -5,7 +5,7 @@ use std::fmt::Display;
 use std::hash::Hash;
 use std::str::FromStr;
 
-/// A count and what is counted: `1 question`, `3 questions`.
+/// Returns a count with its noun: `1 question`, `3 questions`.
 pub fn counted<N: Display + PartialEq + From<u8>>(count: N, noun: &str) -> String {
     let end = if noun.ends_with('s') { "es" } else { "s" };
     format!(
@@ -14,7 +14,7 @@ pub fn counted<N: Display + PartialEq + From<u8>>(count: N, noun: &str) -> Strin
     )
 }
 
-/// The number that a text of digits is. `parse` alone would accept a sign too.
+/// Parses a number that consists of digits. `parse` alone would accept a sign too.
 pub fn parse_digits<N: FromStr>(text: &str) -> Option<N> {
     if text.bytes().all(|byte| byte.is_ascii_digit()) {
         text.parse().ok()
@@ -23,7 +23,7 @@ pub fn parse_digits<N: FromStr>(text: &str) -> Option<N> {
     }
 }
 
-/// The distinct items and how often each occurs, in the order of their first occurrence.
+/// Returns the distinct items and their counts, in the order of their first occurrence.
 pub fn tally_items<T: Eq + Hash + Clone>(all: impl IntoIterator<Item = T>) -> Vec<(T, usize)> {
     let groups = group_by_key(all.into_iter().map(|item| (item, ())));
     groups

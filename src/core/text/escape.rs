@@ -71,7 +71,7 @@ fn is_obeyed(c: char) -> bool {
     is_active_character(c) && !matches!(c, '\n' | '\t')
 }
 
-/// Text for a terminal.
+/// Escapes text for a terminal.
 pub fn terminal(text: &str) -> String {
     visible(text)
 }
@@ -85,7 +85,7 @@ pub fn terminal_lines(text: &str) -> String {
         .join("\n")
 }
 
-/// Text with the characters of a table replaced, and a backslash before each of some others.
+/// Returns text with the characters of a table replaced, and a backslash before each of some others.
 fn replace_characters(text: &str, table: &[(char, &str)], slashed: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in visible(text).chars() {
@@ -98,7 +98,7 @@ fn replace_characters(text: &str, table: &[(char, &str)], slashed: &str) -> Stri
     out
 }
 
-/// Text for an element or a quoted attribute of HTML or SVG.
+/// Escapes text for an element or a quoted attribute of HTML or SVG.
 pub fn escape_html(text: &str) -> String {
     replace_characters(
         text,
@@ -113,7 +113,7 @@ pub fn escape_html(text: &str) -> String {
     )
 }
 
-/// Text for a cell of a Markdown table, which is also safe anywhere else on a page.
+/// Escapes text for a cell of a Markdown table. The result is also safe anywhere else on a page.
 pub fn escape_markdown(text: &str) -> String {
     // A zero-width space keeps the name after an `@` from being notified.
     let table = [
@@ -125,28 +125,28 @@ pub fn escape_markdown(text: &str) -> String {
     replace_characters(text, &table, "|`*_[]!~\\#$")
 }
 
-/// Text without the characters that XML forbids. The XML writer escapes markup.
+/// Removes the characters that XML forbids. The XML writer escapes markup.
 pub fn escape_xml(text: &str) -> String {
     visible(text)
 }
 
-/// Text for the value of a Prometheus label, without the quotes around it.
+/// Escapes text for the value of a Prometheus label, without the quotes around it.
 pub fn escape_prometheus(text: &str) -> String {
     replace_characters(text, &[], "\\\"")
 }
 
-/// Text for the message of a GitHub annotation.
+/// Escapes text for the message of a GitHub annotation.
 pub fn github_message(text: &str) -> String {
     visible(text).replace('%', "%25")
 }
 
-/// Text for a property of a GitHub annotation, such as its title.
+/// Escapes text for a property of a GitHub annotation, such as its title.
 pub fn github_property(text: &str) -> String {
     github_message(text).replace(':', "%3A").replace(',', "%2C")
 }
 
-/// The last lines of a process's output, at most `limit` bytes. Each line is made [`visible`] and gets a bar in front,
-/// so that it cannot be mistaken for a line of ours.
+/// Returns the last lines of a process's output, at most `limit` bytes. Each line is made [`visible`] and gets a bar in
+/// front, so that it cannot be mistaken for a line of ours.
 pub fn quote_tail(text: &str, limit: usize) -> String {
     let start =
         (text.len().saturating_sub(limit)..text.len()).find(|at| text.is_char_boundary(*at));
@@ -162,7 +162,7 @@ pub fn quote_tail(text: &str, limit: usize) -> String {
     out
 }
 
-/// The beginning of a text, at most `limit` bytes; `…` marks what is left out.
+/// Returns the beginning of a text, at most `limit` bytes; `…` marks what is left out.
 pub fn shorten_text(text: &str, limit: usize) -> String {
     if text.len() <= limit {
         return text.to_owned();

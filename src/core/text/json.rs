@@ -4,8 +4,8 @@ use serde_json::Value;
 
 const LONGEST: usize = 500;
 
-/// A document, with a newline at the end. A value that does not fit on a line has a line for each of its parts; lists
-/// of plain values stay on one line.
+/// Returns a document with a newline at the end. A value that does not fit on a line has a line for each of its parts;
+/// lists of plain values stay on one line.
 pub fn document(value: &Value) -> String {
     let mut out = String::new();
     write(&mut out, value, 0, 0);

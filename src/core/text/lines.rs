@@ -20,8 +20,8 @@ pub fn display_columns(text: &str) -> usize {
     textwrap::core::display_width(text)
 }
 
-/// A text after `head`, broken between words, with later lines indented to its first word. Foreign characters are made
-/// harmless.
+/// Returns a text after `head`, broken between words, with later lines indented to its first word. Foreign characters
+/// are escaped.
 pub fn sentence(head: &str, text: &str, width: usize) -> String {
     let text = terminal(text);
     let words: Vec<String> = text.split(' ').map(str::to_owned).collect();
@@ -46,7 +46,7 @@ pub fn wrap_parts(head: &str, parts: &[String], between: &str, width: usize) -> 
     out
 }
 
-/// The words of a text in lines of at most `room` columns.
+/// Returns the words of a text in lines of at most `room` columns.
 pub fn words(text: &str, room: usize) -> Vec<String> {
     break_lines(&[text.to_owned()], "", room)
 }

@@ -13,12 +13,12 @@ const COMMON: [&str; 3] = ["/proc/", "/dev/", "/sys/"];
 /// The lengths of the groups of a UUID.
 const GROUPS: [usize; 5] = [8, 4, 4, 4, 12];
 
-/// The last part of a path.
+/// Returns the last part of a path.
 pub fn file_name(path: &str) -> String {
     path.rsplit('/').next().unwrap_or(path).to_owned()
 }
 
-/// The path below the folder of packages; the last part if it is in no such folder.
+/// Returns the path below the directory of packages, or the last part if it is not in such a directory.
 pub fn keep_package(path: &str) -> String {
     let parts: Vec<&str> = path.split('/').collect();
     match parts
@@ -41,7 +41,7 @@ pub struct Redactor {
 }
 
 impl Redactor {
-    /// A redactor that also replaces these names of the host and the user.
+    /// Returns a redactor that also replaces these names of the host and the user.
     pub fn new(host: &str, user: &str) -> Redactor {
         let mut names = Vec::new();
         for (name, word) in [(host, "host"), (user, "user")] {
@@ -56,7 +56,7 @@ impl Redactor {
         }
     }
 
-    /// The text without what identifies a machine.
+    /// Returns the text without anything that identifies a machine.
     pub fn text(&mut self, text: &str) -> String {
         let mut out = String::with_capacity(text.len());
         let mut rest = text;
@@ -93,7 +93,7 @@ impl Redactor {
             .sort_by_key(|value| std::cmp::Reverse(value.len()));
     }
 
-    /// A text of the program without its arguments.
+    /// Returns a text of the program without its arguments.
     pub fn without_hidden(&self, text: &str) -> String {
         let mut shown = text.to_owned();
         for argument in &self.hidden {
@@ -139,7 +139,7 @@ impl Redactor {
         None
     }
 
-    /// A UUID with the prefix `GPU-` or `MIG-`, whole or shortened to at least its first group.
+    /// Finds a UUID with the prefix `GPU-` or `MIG-`, complete or shortened to at least its first group.
     fn uuid(&mut self, text: &str) -> Option<(usize, String)> {
         let prefix = ["GPU-", "MIG-", "gpu-", ""]
             .into_iter()
@@ -174,7 +174,7 @@ impl Redactor {
         ))
     }
 
-    /// A PCI address, with a domain of four or eight digits.
+    /// Finds a PCI address, with a domain of four or eight digits.
     fn address(&mut self, text: &str) -> Option<(usize, String)> {
         let address: String = text
             .chars()
@@ -199,7 +199,7 @@ impl Redactor {
     }
 }
 
-/// An absolute path of at least two parts.
+/// Finds an absolute path of at least two parts.
 fn path(text: &str) -> Option<(usize, String)> {
     let end = text.find(|c: char| c.is_whitespace() || "\"':,;)(`|><".contains(c));
     let length = end.unwrap_or(text.len());

@@ -4,7 +4,7 @@ const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
 
-/// Bytes: `530 MiB`, `1.5 MiB`, `141 GiB`, `0`. Only zero is shown as `0`.
+/// Formats bytes: `530 MiB`, `1.5 MiB`, `141 GiB`, `0`. Only zero is shown as `0`.
 pub fn bytes(bytes: u64) -> String {
     match bytes {
         0 => "0".to_owned(),
@@ -16,7 +16,7 @@ pub fn bytes(bytes: u64) -> String {
     }
 }
 
-/// Bytes, with the exact number if the short form is not exact: `3.6 MiB (3760128 B)`.
+/// Formats bytes, with the exact number if the short form is not exact: `3.6 MiB (3760128 B)`.
 pub fn bytes_exact(bytes: u64) -> String {
     let unit = match bytes {
         0..KIB => 1,
@@ -32,7 +32,7 @@ pub fn bytes_exact(bytes: u64) -> String {
     }
 }
 
-/// A change in bytes: `+530 MiB`, `-2 MiB`, `0`.
+/// Formats a change in bytes: `+530 MiB`, `-2 MiB`, `0`.
 pub fn format_delta(bytes: i64) -> String {
     match bytes {
         0 => "0".to_owned(),
@@ -41,7 +41,7 @@ pub fn format_delta(bytes: i64) -> String {
     }
 }
 
-/// Bytes that may be less than nothing: `530 MiB`, `-2 MiB`, `0`.
+/// Formats bytes that may be negative: `530 MiB`, `-2 MiB`, `0`.
 pub fn signed_bytes(bytes: i64) -> String {
     if bytes < 0 {
         format_delta(bytes)
@@ -50,12 +50,12 @@ pub fn signed_bytes(bytes: i64) -> String {
     }
 }
 
-/// A change in bytes: `+530 MiB`, or `not read` for `None`.
+/// Formats a change in bytes: `+530 MiB`, or `not read` for `None`.
 pub fn delta_or_unread(bytes: Option<i64>) -> String {
     bytes.map_or_else(|| "not read".to_owned(), format_delta)
 }
 
-/// A duration: `412 ms`, `1.8 s`, `73 s`, `0`.
+/// Formats a duration: `412 ms`, `1.8 s`, `73 s`, `0`.
 pub fn format_duration(ns: u64) -> String {
     const US: u64 = 1_000;
     const MS: u64 = 1_000_000;
@@ -70,12 +70,12 @@ pub fn format_duration(ns: u64) -> String {
     }
 }
 
-/// A CUDA version from its number: `13.0` from 13000.
+/// Formats a CUDA version number: `13.0` for 13000.
 pub fn cuda_version(number: i32) -> String {
     format!("{}.{}", number / 1000, number % 1000 / 10)
 }
 
-/// A whole number if that is exact or large; otherwise one decimal place.
+/// Formats a whole number if that is exact or large; otherwise one decimal place.
 fn format_scaled(value: u64, unit: u64, name: &str) -> String {
     let tenths = (u128::from(value) * 10 + u128::from(unit) / 2) / u128::from(unit);
     if value.is_multiple_of(unit) || tenths >= 1000 || tenths % 10 == 0 {

@@ -11,7 +11,7 @@ pub fn number(version: &str) -> Version {
         .collect()
 }
 
-/// The version as text.
+/// Returns the version as text.
 pub fn name(version: &[u32]) -> String {
     version
         .iter()

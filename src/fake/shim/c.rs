@@ -188,7 +188,7 @@ impl Drop for Errno {
     }
 }
 
-/// The thread, as the kernel numbers it.
+/// Returns the kernel's ID of this thread.
 pub fn thread_id() -> i64 {
     // SAFETY: gettid has no precondition.
     let thread = unsafe { syscall(SYS_GETTID) };
@@ -200,7 +200,7 @@ pub fn thread_id() -> i64 {
     }
 }
 
-/// The thread, as the C library knows it: what Python before 3.11 calls it.
+/// Returns the C library's ID of this thread, which Python before 3.11 uses.
 pub fn pthread_id() -> usize {
     // SAFETY: it has no precondition.
     unsafe { pthread_self() }
@@ -241,7 +241,7 @@ pub struct CheckedWords {
 }
 
 impl CheckedWords {
-    /// Words at addresses that come from where they have been right before.
+    /// Returns a reader of words. `trusts` is for addresses whose source has been right before.
     pub fn trusted(trusts: bool) -> CheckedWords {
         CheckedWords {
             trusts,
@@ -296,7 +296,7 @@ pub fn frames<const ROOM: usize>() -> impl Iterator<Item = usize> {
         .map(|frame| frame as usize)
 }
 
-/// The variables of this process whose name passes, read from `environ` itself.
+/// Returns the variables of this process with a wanted name, read from `environ` itself.
 pub fn variables(is_wanted: impl Fn(&[u8]) -> bool) -> Vec<(Vec<u8>, Vec<u8>)> {
     let mut found = Vec::new();
     // SAFETY: `environ` is null or an array of C strings that ends in null, as every reader of it
@@ -317,7 +317,7 @@ pub fn variables(is_wanted: impl Fn(&[u8]) -> bool) -> Vec<(Vec<u8>, Vec<u8>)> {
     found
 }
 
-/// A variable as this program was started with it, whatever has become of it since.
+/// Returns a variable as it was when this program was started, even if it has changed since.
 pub fn first_variable(name: &[u8]) -> Option<Vec<u8>> {
     let file = Descriptor::open(c"/proc/self/environ", false)?;
     let (mut all, mut room) = (Vec::new(), [0; 4096]);

@@ -31,7 +31,7 @@ thread_local! {
     static ABOVE: Cell<usize> = const { Cell::new(0) };
 }
 
-/// A step of a hash over words.
+/// Returns the hash extended by one word.
 pub fn mix(hash: u64, word: usize) -> u64 {
     (hash.rotate_left(23) ^ word as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
@@ -55,8 +55,8 @@ pub fn fingerprint(top: usize) -> u64 {
     })
 }
 
-/// A hash over the words on the stack, from an aligned address in it upwards, that may be addresses of code, and where
-/// they lie.
+/// Returns a hash over the words on the stack that may be addresses of code, and over their positions. It begins at an
+/// aligned address in the stack and goes upwards.
 fn on_stack(top: usize) -> u64 {
     let on_page = (PAGE - top % PAGE) / size_of::<usize>();
     let mut count = on_page.min(WORDS);

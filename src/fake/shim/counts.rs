@@ -92,7 +92,7 @@ fn take() -> Lane {
     lane
 }
 
-/// The page of this process; the first call makes it and tells the tracer.
+/// Returns the page of this process; the first call creates it and informs the tracer.
 fn page() -> &'static Page {
     let page = PAGE.load(Ordering::Acquire);
     if page.is_null() {
@@ -151,7 +151,7 @@ pub unsafe extern "C" fn cuda_pitfalls_counts(out: *mut u64, room: usize) -> usi
     COUNT
 }
 
-/// The name of a function that is counted, ended by NUL; null past the last.
+/// Returns the name of a function that is counted, ended by NUL; null past the last.
 #[unsafe(no_mangle)]
 pub extern "C" fn cuda_pitfalls_count_name(index: usize) -> *const c_char {
     NAMES

@@ -32,7 +32,7 @@ unsafe extern "C" {
     fn dladdr(address: *const c_void, info: *mut DlInfo) -> c_int;
 }
 
-/// The file that holds the code at an address, as the loader knows it.
+/// Returns the file that holds the code at an address, as the loader knows it.
 pub fn file_of(address: usize) -> Option<Vec<u8>> {
     let mut info = [std::ptr::null(); 4];
     // SAFETY: `info` is writable; the name lives as long as the library is loaded, and is copied.

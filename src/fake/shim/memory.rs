@@ -233,7 +233,7 @@ pub fn begin() {
     c::at_exit(leaving);
 }
 
-/// The end of the process, before the driver's own: its handler was registered in `cuInit`.
+/// Called at the end of the process, before the driver's own handler: its handler was registered in `cuInit`.
 extern "C" fn leaving(_: *mut c_void) {
     if is_on() {
         let quiet = Quiet::begin();
@@ -249,7 +249,7 @@ pub fn forget() {
     PAGE.store(std::ptr::null_mut(), Ordering::Release);
 }
 
-/// The page and the tally of this process, in a thread that no handler interrupts.
+/// Returns the page and the tally of this process, in a thread that no handler interrupts.
 fn tally(_: &Quiet) -> Option<(&'static MemoryPage, MutexGuard<'static, MemoryTally>)> {
     // SAFETY: null, or a mapping of this size that is never taken back.
     let page = unsafe { PAGE.load(Ordering::Acquire).as_ref() }?;
@@ -338,7 +338,7 @@ fn is_new(value: usize) -> bool {
     false
 }
 
-/// After a call around which memory is read.
+/// Called after a call around which memory is read.
 #[inline]
 pub fn after(index: usize, number: u64) {
     if number != 0 {
@@ -346,7 +346,7 @@ pub fn after(index: usize, number: u64) {
     }
 }
 
-/// Like [`after`], after a call that names its device.
+/// Called like [`after`], after a call with a device argument.
 pub fn after_on(index: usize, number: u64, device: Option<i32>) {
     if number != 0 {
         ask_after(index, number, device);
@@ -415,10 +415,10 @@ pub fn current_context() -> usize {
     context
 }
 
-/// The word at an address that a call has written or read.
+/// Returns the word at an address that a call has written or read.
 ///
 /// # Safety
-/// The call succeeded, so the address is null or that of such a word.
+/// The call succeeded, so the address is null or the address of such a word.
 unsafe fn word(address: usize) -> usize {
     let address = address as *const usize;
     if address.is_null() {
@@ -767,7 +767,7 @@ fn tell_peak_on(quiet: &Quiet, device: usize) {
         .send(None);
 }
 
-/// A context may be about to go, and all memory with it.
+/// Called before a context may be destroyed, and all memory with it.
 pub fn context_goes() {
     if is_on() {
         let quiet = Quiet::begin();
@@ -784,7 +784,7 @@ pub fn context_goes() {
     }
 }
 
-/// After a call that was to give something back: puts it back if the call failed.
+/// Called after a call that frees something. Restores it in the tally if the call failed.
 #[inline]
 pub fn returned(status: u32, taken: Option<HandedBack>) {
     if let Some(HandedBack(taken, _under_way)) = taken
@@ -846,7 +846,7 @@ fn forget_pool(quiet: &Quiet, handle: usize) -> Option<HandedBack> {
     Some(HandedBack(TakenOut::Pool(pool), CallUnderWay::begin()))
 }
 
-/// A context has gone, and all memory with it: a primary one by its device, or another by its handle.
+/// Called after a context was destroyed, and all memory with it: a primary one by its device, or another by its handle.
 pub fn context_gone(device: Option<i32>, context: usize) {
     let quiet = Quiet::begin();
     let Some((page, mut tally)) = tally(&quiet) else {
@@ -910,10 +910,10 @@ pub unsafe fn pitch(index: usize, args: &[usize]) {
     );
 }
 
-/// From the current pool of the stream's device.
+/// Records memory from the current pool of the stream's device.
 ///
 /// # Safety
-/// As above.
+/// The conditions of [`alloc`].
 pub unsafe fn pool(index: usize, args: &[usize]) {
     let mut pool = 0usize;
     let device = state::current_device().unwrap_or(0);
@@ -1020,10 +1020,10 @@ fn refer(handle: usize, bytes: u64) {
     }
 }
 
-/// Physical memory of another process, whose size is known when it is mapped.
+/// Records physical memory of another process. Its size is known when it is mapped.
 ///
 /// # Safety
-/// As above.
+/// The conditions of [`alloc`].
 pub unsafe fn import(index: usize, args: &[usize]) {
     // SAFETY: as above.
     let handle = unsafe { word(args[0]) };
@@ -1052,10 +1052,10 @@ pub unsafe fn import(index: usize, args: &[usize]) {
     }
 }
 
-/// Memory of another process, by its address here.
+/// Records memory of another process, by its address here.
 ///
 /// # Safety
-/// As above.
+/// The conditions of [`alloc`].
 pub unsafe fn opened(index: usize, args: &[usize]) {
     // SAFETY: as above.
     let pointer = unsafe { word(args[0]) };

@@ -47,7 +47,7 @@ fn index_of(path: &[u8]) -> Option<usize> {
         .position(|(start, _)| file_name(path).starts_with(start.as_bytes()))
 }
 
-/// The libraries of the list that are loaded, a bit for each.
+/// Returns the libraries of the list that are loaded, a bit for each.
 fn loaded() -> u32 {
     extern "C" fn add(info: *const loader::LoadedFile, _: usize, found: *mut c_void) -> c_int {
         // SAFETY: the loader hands over a description with a name, and our own number.

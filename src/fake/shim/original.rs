@@ -63,7 +63,7 @@ pub fn find() {
     let _ = BY_ADDRESS.set(by_address);
 }
 
-/// The address of a real function.
+/// Returns the address of a real function.
 pub fn function(index: usize) -> usize {
     FUNCTIONS[index].load(Ordering::Relaxed)
 }

@@ -78,7 +78,7 @@ static TIMEOUTS: AtomicU32 = AtomicU32::new(0);
 /// The number of the next message of this process. It pairs the message before a call with the message after it.
 static NEXT: AtomicU64 = AtomicU64::new(1);
 
-/// A number for the messages about one call.
+/// Returns a number for the messages about one call.
 pub fn number() -> u64 {
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
@@ -181,9 +181,9 @@ pub fn note_load() {
     tally().loads.fetch_add(1, Ordering::Relaxed);
 }
 
-/// Before a program is started: tells nothing more where the new program would not find the trace's folder, below
-/// another root folder or in another mount namespace. It may run in a signal handler, and in the child of `vfork`: it
-/// allocates nothing, and takes no lock of this process.
+/// Called before a program is started. Stops reporting if the new program could not find the trace's directory, below
+/// another root directory or in another mount namespace. It may run in a signal handler, and in the child of `vfork`:
+/// it allocates nothing, and takes no lock of this process.
 pub fn stop_if_unreachable() {
     let _errno = c::Errno::kept();
     let path = TRACE
@@ -295,12 +295,12 @@ pub struct TracerMessage {
 }
 
 impl TracerMessage {
-    /// A message of an event of the trace, by its name there, about a call; numbered.
+    /// Returns a numbered message about a call, for an event of the trace with this name.
     pub fn event(event: &str, call: &str, number: u64) -> TracerMessage {
         TracerMessage::begin("event", event, call, number)
     }
 
-    /// A message of another kind.
+    /// Returns a message of another kind.
     pub fn new(kind: &str, call: &str, number: u64) -> TracerMessage {
         TracerMessage::begin("kind", kind, call, number)
     }
@@ -333,26 +333,26 @@ impl TracerMessage {
         self.text.push_str("\":");
     }
 
-    /// A number.
+    /// Adds a number.
     pub fn number(&mut self, key: &str, number: i64) -> &mut TracerMessage {
         self.key(key);
         self.text.push_str(&number.to_string());
         self
     }
 
-    /// A boolean.
+    /// Adds a boolean.
     pub fn flag(&mut self, key: &str, flag: bool) -> &mut TracerMessage {
         self.key(key);
         self.text.push_str(if flag { "true" } else { "false" });
         self
     }
 
-    /// A text of ours.
+    /// Adds a text of ours.
     pub fn word(&mut self, key: &str, word: &str) -> &mut TracerMessage {
         self.bytes(key, Some(word.as_bytes()))
     }
 
-    /// A text of the program's, or null.
+    /// Adds a text of the program, or null.
     pub fn bytes(&mut self, key: &str, bytes: Option<&[u8]>) -> &mut TracerMessage {
         self.key(key);
         match bytes {
@@ -362,7 +362,7 @@ impl TracerMessage {
         self
     }
 
-    /// Texts.
+    /// Adds a list of texts.
     pub fn list(
         &mut self,
         key: &str,

@@ -35,8 +35,8 @@ static WRITES: AtomicU32 = AtomicU32::new(0);
 /// An injection library that was set before the trace; see [`InitializeInjection`].
 const EARLIER: &CStr = c"CUDA_PITFALLS_EARLIER_INJECTION64_PATH";
 
-/// Called by the driver, once per process, on the thread that calls `cuInit` first and before it
-/// reads `CUDA_VISIBLE_DEVICES` (measured with drivers 550.163.01 and 580.159.04).
+/// Called by the driver, once per process, on the thread that calls `cuInit` first and before it reads
+/// `CUDA_VISIBLE_DEVICES` (measured with drivers 550.163.01 and 580.159.04).
 #[unsafe(no_mangle)]
 pub extern "C" fn InitializeInjection() -> c_int {
     let is_first = !WAS_CALLED.swap(true, Ordering::SeqCst);
@@ -61,7 +61,7 @@ pub extern "C" fn InitializeInjection() -> c_int {
     }
 }
 
-/// The C library's own function of a name, looked up once.
+/// Returns the C library's own function with a name, looked up once.
 fn next(slot: &AtomicPtr<c_void>, name: &CStr) -> *mut c_void {
     let known = slot.load(Ordering::Relaxed);
     if !known.is_null() {
@@ -97,7 +97,7 @@ fn tell(call: &str, name: &[u8], before: Option<Vec<u8>>, after: Option<&[u8]>, 
         .send(None);
 }
 
-/// The variable's value now.
+/// Returns the variable's current value.
 fn value(name: &[u8]) -> Option<Vec<u8>> {
     c::variables(|known| known == name)
         .pop()
@@ -365,7 +365,7 @@ jumps! {
     dlopen (path: Text, flags: c_int) opened;
 }
 
-/// The C library's `dlopen`.
+/// Calls the C library's `dlopen`.
 extern "C" fn opened(path: Text) -> *mut c_void {
     static REAL: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
     // SAFETY: the path is the caller's.

@@ -86,7 +86,7 @@ pub fn lacking() -> u32 {
     FOR_LACKING.load(Ordering::Relaxed)
 }
 
-/// Our function for a name, with or without its version, that the driver lacks.
+/// Returns our function for a name that the driver lacks, with or without its version.
 pub fn ours_for(name: &[u8]) -> Option<*mut c_void> {
     if lacking() == 0 {
         return None;

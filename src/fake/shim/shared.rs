@@ -47,8 +47,8 @@ pub const fn room<const BYTES: usize>(mark: &[u8]) -> [u8; BYTES] {
     bytes
 }
 
-/// Zeroed memory that another process can read through the descriptor, which the caller closes. Its length is sealed:
-/// a tracer takes no other.
+/// Returns zeroed memory that another process can read through the descriptor, which the caller closes. Its length is
+/// sealed, because a tracer accepts no other memory.
 pub fn memory(name: &CStr, bytes: usize) -> Option<(*mut c_void, c_int)> {
     let mut limits = [u64::MAX; 2];
     // SAFETY: the descriptor is ours; the mapping is of a file that has this length and that only
@@ -85,7 +85,8 @@ pub fn memory(name: &CStr, bytes: usize) -> Option<(*mut c_void, c_int)> {
     }
 }
 
-/// A word that is 1 in this process and 0 in each child, however it was forked; null where the kernel cannot do that.
+/// Returns a word that is 1 in this process and 0 in each child, however it was forked; null if the kernel does not
+/// support that.
 pub fn wiped_in_children() -> *mut AtomicU32 {
     // SAFETY: nothing is mapped over, and the word lies at the beginning of the mapping.
     unsafe {

@@ -45,7 +45,7 @@ pub fn name(index: usize) -> &'static str {
     NAMES[index].trim_end_matches('\0')
 }
 
-/// After a call that is only counted.
+/// Called after a call that is only counted.
 #[inline]
 pub fn after(index: usize, status: u32, is_noisy: bool) {
     let lane = counts::lane();
@@ -77,7 +77,7 @@ pub fn after_switch(index: usize, status: u32) {
     }
 }
 
-/// After a call that uses the GPU of the current context.
+/// Called after a call that uses the GPU of the current context.
 #[inline]
 pub fn after_use(index: usize, status: u32, usage: GpuWork) {
     after(index, status, false);
@@ -137,7 +137,7 @@ fn tell_context(call: &str, change: &str, is_primary: bool, handle: usize, devic
     add_device(&mut message, Some(device)).parked().send(None);
 }
 
-/// The message with its GPU, if that is known.
+/// Adds the GPU to a message, if it is known.
 pub fn add_device(message: &mut TracerMessage, device: Option<i32>) -> &mut TracerMessage {
     match device {
         // A program may ask for any number, and the tracer takes no message about more devices.
@@ -390,7 +390,7 @@ pub unsafe extern "C" fn cuDevicePrimaryCtxRetain(context: *mut usize, device: i
     status
 }
 
-/// After a primary context may have gone.
+/// Called after a primary context may have been destroyed.
 fn after_primary(
     call: &'static str,
     index: usize,
@@ -535,7 +535,7 @@ pub unsafe extern "C" fn cuCtxSetLimit(limit: i32, value: usize) -> u32 {
     status
 }
 
-/// After a call that page-locks host memory.
+/// Called after a call that pins host memory.
 fn after_host(call: &'static str, index: usize, bytes: usize, status: u32) -> u32 {
     after(index, status, false);
     if status == SUCCESS && HOST.fetch_add(1, Ordering::Relaxed) == 0 && post::is_heard() {

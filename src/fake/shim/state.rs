@@ -89,7 +89,7 @@ macro_rules! real_function {
 }
 pub(crate) use real_function;
 
-/// The UUID of a visible GPU in hex, asked of the driver; empty where it cannot be had.
+/// Returns the UUID of a visible GPU in hex, as the driver reports it; empty if it cannot be queried.
 pub fn uuid(device: i32) -> String {
     let mut bytes = [0u8; 16];
     let asked = real_function!("cuDeviceGetUuid_v2", fn(*mut u8, i32))
@@ -153,7 +153,7 @@ pub fn is_other(context: usize) -> bool {
         .any(|(known, _)| *known == context)
 }
 
-/// The devices whose primary contexts are known to be active.
+/// Returns the devices with a primary context that is known to be active.
 pub fn with_primary() -> impl Iterator<Item = i32> {
     let active = ACTIVE.load(Ordering::Relaxed);
     (0..64).filter(move |device| active & 1 << device != 0)
@@ -171,7 +171,7 @@ pub fn forget_other(context: usize) -> Option<i32> {
 /// a context may become current in a way that is not intercepted.
 const USES: u32 = 256;
 
-/// The GPU of the thread's current context.
+/// Returns the GPU of the thread's current context.
 #[inline]
 pub fn current_device() -> Option<i32> {
     let generation = GENERATION.load(Ordering::Relaxed);
@@ -228,7 +228,7 @@ pub fn moved() {
     LAST.with(|last| last.set((-1, 0, 0)));
 }
 
-/// Primary contexts that a call made without being asked to, as their devices.
+/// Returns primary contexts that a call created implicitly, as their devices.
 pub fn appeared() -> Vec<i32> {
     let visible = VISIBLE.load(Ordering::Relaxed).min(64) as i32;
     (0..visible)

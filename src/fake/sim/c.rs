@@ -33,7 +33,8 @@ unsafe extern "C" {
     pub fn munmap(at: *mut c_void, bytes: usize) -> c_int;
 }
 
-/// The process id, asked of the kernel each time: it is how a forked child notices that the state is not its own.
+/// Returns the process ID, queried from the kernel each time: it is how a forked child notices that the state is not
+/// its own.
 pub fn pid() -> u32 {
     // SAFETY: getpid has no precondition.
     unsafe { getpid() as u32 }
@@ -47,8 +48,9 @@ pub fn at_exit(handler: extern "C" fn()) {
     }
 }
 
-/// The variable as the C runtime sees it, which is what a driver sees, and through the symbol `getenv`, which a
-/// preloaded library may define. Rust's own view would be the same, through a lock that a forked child must not touch.
+/// Returns the variable as the C runtime sees it, which is what a driver sees. It uses the symbol `getenv`, which a
+/// preloaded library may define. Rust's own view would be the same, but behind a lock that a forked child must not
+/// touch.
 pub fn env(name: &CStr) -> Option<Vec<u8>> {
     // SAFETY: the name ends in NUL; the value is copied before anything else can change the environment on this thread.
     unsafe {
@@ -83,8 +85,8 @@ fn last_error() -> i32 {
     std::io::Error::last_os_error().raw_os_error().unwrap_or(0)
 }
 
-/// A function of a library that the loader finds by this path or name; `None` where it finds no such library, or no
-/// such function in it. The library stays loaded.
+/// Returns a function of a library that the loader finds by this path or name; `None` if it does not find the library,
+/// or the function in it. The library stays loaded.
 pub fn function(file: &[u8], name: &CStr) -> Option<unsafe extern "C" fn() -> c_int> {
     const RTLD_LAZY: c_int = 1;
     let file = CString::new(file).ok()?;
@@ -123,7 +125,8 @@ pub fn own_symbol(name: &CStr) -> Option<*mut c_void> {
     (!found.is_null()).then_some(found)
 }
 
-/// The path this library was loaded from, as the loader knows it (the link's name, not the file behind it).
+/// Returns the path that this library was loaded from, as the loader knows it (the link's name, not the file behind
+/// it).
 pub fn own_path() -> Option<PathBuf> {
     use std::os::unix::ffi::OsStringExt;
     let mut info = [std::ptr::null(); 4];

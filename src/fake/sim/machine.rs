@@ -23,7 +23,7 @@ pub struct SimulatedMachine {
 }
 
 impl SimulatedMachine {
-    /// A GPU by its NVML index.
+    /// Returns a GPU by its NVML index.
     pub fn gpu(&self, index: usize) -> &SimulatedGpu {
         &self.description.gpus[index]
     }
@@ -59,8 +59,8 @@ pub enum NoMachine {
 
 static MACHINE: AtomicPtr<SimulatedMachine> = AtomicPtr::new(std::ptr::null_mut());
 
-/// The machine, found at the first call. Two threads may look at once; the first answer stays. There is no lock that a
-/// forked child could inherit held.
+/// Returns the machine, which the first call searches for. Two threads may search at once; the first result stays. No
+/// lock is used, because a forked child could inherit it held.
 pub fn machine() -> Result<&'static SimulatedMachine, NoMachine> {
     let found = MACHINE.load(Ordering::Acquire);
     if !found.is_null() {
@@ -138,7 +138,7 @@ pub mod sample {
         }))
     }
 
-    /// The sample machine.
+    /// Returns the sample machine.
     pub fn machine() -> &'static SimulatedMachine {
         unused(sample::description())
     }

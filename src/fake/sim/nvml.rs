@@ -42,7 +42,7 @@ fn count(gpus: usize) {
     COUNTED.store(bits.fold(0, |all, bit| all | bit), Ordering::Release);
 }
 
-/// The GPUs by NVML index.
+/// Returns the GPUs by NVML index.
 fn counted() -> Vec<usize> {
     let bits = COUNTED.load(Ordering::Acquire);
     (0..64).filter(|gpu| bits & (1 << gpu) != 0).collect()
@@ -99,7 +99,7 @@ fn put<T>(at: &Out<T>, value: T) -> Result<(), u32> {
     at.put(value).map_err(|_| INVALID_ARGUMENT)
 }
 
-/// Likewise a text.
+/// Writes a text to an address of the caller.
 ///
 /// # Safety
 /// `at` is null or valid for `room` bytes.

@@ -56,7 +56,7 @@ impl<T> Out<T> {
         Ok(())
     }
 
-    /// The pointer itself.
+    /// Returns the pointer itself.
     pub fn pointer(&self) -> *mut T {
         self.0
     }
@@ -115,7 +115,7 @@ impl<T: Copy> In<T> {
 pub struct InText(*const c_char);
 
 impl InText {
-    /// The text without its NUL; a null pointer is the caller's error.
+    /// Returns the text without its NUL; a null pointer is the caller's error.
     pub fn bytes(&self) -> Outcome<Vec<u8>> {
         if self.0.is_null() {
             return Err(INVALID_VALUE);
@@ -124,7 +124,7 @@ impl InText {
         Ok(unsafe { CStr::from_ptr(self.0) }.to_bytes().to_vec())
     }
 
-    /// The text, which is a name; one that is not UTF-8 is the caller's error, too.
+    /// Returns the text as a name; a name that is not UTF-8 is the caller's error, too.
     pub fn name(&self) -> Outcome<String> {
         String::from_utf8(self.bytes()?).map_err(|_| INVALID_VALUE)
     }
@@ -135,8 +135,8 @@ impl InText {
 pub struct ModuleImage(*const c_char);
 
 impl ModuleImage {
-    /// The text of an image that is PTX. A binary image holds NUL bytes and would not end at the first one, so only
-    /// what starts like text is read as text.
+    /// Returns the text of an image if it is PTX. A binary image contains NUL bytes and would not end at the first one,
+    /// so only an image that begins like text is read as text.
     pub fn ptx(&self) -> Outcome<Vec<u8>> {
         if self.0.is_null() {
             return Err(INVALID_VALUE);

@@ -176,7 +176,7 @@ impl SimulatedProcess {
         }
     }
 
-    /// The device of an ordinal.
+    /// Returns the device of an ordinal.
     pub fn device(&self, ordinal: i32) -> Outcome<&Device> {
         self.machine()?;
         self.devices
@@ -189,7 +189,7 @@ impl SimulatedProcess {
         self.device(ordinal).map(|_| ordinal as usize)
     }
 
-    /// The GPU of an ordinal.
+    /// Returns the GPU of an ordinal.
     pub fn gpu(&self, ordinal: i32) -> Outcome<&'static SimulatedGpu> {
         Ok(self.machine()?.gpu(self.device(ordinal)?.gpu))
     }
@@ -229,7 +229,7 @@ impl SimulatedProcess {
         }
     }
 
-    /// A handle that was never used before. Handles are numbers; nothing is behind them.
+    /// Returns a handle that was never used before. Handles are only numbers.
     fn handle(&mut self) -> u64 {
         self.next_handle += 0x100;
         self.next_handle
@@ -260,7 +260,7 @@ pub mod sample {
         process
     }
 
-    /// The primary context of a device, which is made if need be.
+    /// Returns the primary context of a device, which is created if necessary.
     pub fn primary(process: &mut SimulatedProcess, device: usize) -> ContextOwner {
         let handle = process.retain_primary(device).unwrap();
         process.contexts.owner(handle).unwrap()

@@ -27,7 +27,7 @@ pub fn attempt(files: &[(String, bool)], calls: &[String], say: &mut dyn FnMut(E
     }
 }
 
-/// The name of an error.
+/// Returns the name of an error.
 pub(super) fn named(error: &io::Error) -> String {
     let name = error
         .raw_os_error()

@@ -54,7 +54,7 @@ pub(super) fn start(speaker: &Speaker, uses_gpus: bool) {
     std::mem::forget(library);
 }
 
-/// The loader's own message, where there is one.
+/// Returns the loader's own message, if it has one.
 fn why(error: &libloading::Error) -> String {
     std::error::Error::source(error).map_or_else(|| error.to_string(), ToString::to_string)
 }

@@ -29,7 +29,7 @@ pub fn is_about_cuda(name: &str) -> bool {
         || OTHERS.contains(&name)
 }
 
-/// Such variables of this process.
+/// Returns the CUDA variables of this process.
 pub fn environment() -> BTreeMap<String, String> {
     let all = std::env::vars_os().map(|(name, value)| {
         (
@@ -40,7 +40,7 @@ pub fn environment() -> BTreeMap<String, String> {
     all.filter(|(name, _)| is_about_cuda(name)).collect()
 }
 
-/// The version of the kernel's driver.
+/// Returns the version of the kernel's driver.
 pub fn module_version() -> Option<String> {
     // The file has the version before the words "Release Build", and in newer drivers behind the name of the machine.
     let text = fs::read_to_string("/proc/driver/nvidia/version").ok()?;
@@ -60,7 +60,7 @@ fn is_version(word: &str) -> bool {
             .all(|part| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
-/// The GPUs of the kernel's driver, by device file.
+/// Returns the GPUs of the kernel's driver, by device file.
 pub fn gpus() -> Vec<KernelGpu> {
     let folders = fs::read_dir("/proc/driver/nvidia/gpus")
         .into_iter()
@@ -82,7 +82,7 @@ fn gpu(folder: &Path) -> Option<KernelGpu> {
     })
 }
 
-/// The major numbers of NVIDIA's character devices.
+/// Returns the major numbers of NVIDIA's character devices.
 pub fn device_majors() -> BTreeMap<String, u32> {
     let text = fs::read_to_string("/proc/devices").unwrap_or_default();
     let devices = text.lines().filter_map(|line| line.trim().split_once(' '));
@@ -115,7 +115,7 @@ pub const LIMITS: [(&str, Resource); 4] = [
     ("RLIMIT_MEMLOCK", Resource::Memlock),
 ];
 
-/// The value of a field of a file of /proc with a field in each line, such as `status`.
+/// Returns the value of a field in a /proc file with a field in each line, such as `status`.
 pub(super) fn status_field<'a>(status: &'a str, name: &str) -> Option<&'a str> {
     let mut fields = status.lines().filter_map(|line| line.split_once(':'));
     fields

@@ -31,7 +31,7 @@ pub(super) fn examine_process(pid: u32) -> ProcessExamination {
     examine_in(&PathBuf::from(format!("/proc/{pid}")), pid)
 }
 
-/// The same of the files in a folder.
+/// Examines a process by the files in a directory.
 pub(super) fn examine_in(folder: &Path, pid: u32) -> ProcessExamination {
     let status = text(&folder.join("status"), MOST_ENVIRONMENT).unwrap_or_default();
     let started_with = bytes(&folder.join("environ"), MOST_ENVIRONMENT)
@@ -101,7 +101,7 @@ fn text(path: &Path, most: u64) -> Option<String> {
         .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// The variables about CUDA in the text of an environment.
+/// Returns the CUDA variables in the text of an environment.
 fn variables(text: &[u8]) -> BTreeMap<String, String> {
     text.split(|byte| *byte == 0).filter_map(variable).collect()
 }
@@ -152,8 +152,8 @@ fn open_files(folder: &Path) -> io::Result<BTreeMap<String, u64>> {
     Ok(open)
 }
 
-/// A file as this user meets it in the file system of the process, if it cannot be opened there. What a device cgroup
-/// refuses is not seen from outside.
+/// Returns a file as this user sees it in the file system of the process, if it cannot be opened there. A denial by a
+/// device cgroup cannot be seen from outside.
 fn closed_file(folder: &Path, file: &str, uid: u32, groups: &[u32]) -> Option<FileTry> {
     let path = folder.join("root").join(file.trim_start_matches('/'));
     let found = attempts::about(file, &path, None);
@@ -193,7 +193,7 @@ fn mps_folder(
     place::has_control_pipe(&path, uid?).then(|| named.to_string())
 }
 
-/// The first of the user or group ids of a process, by the text of its `status` file.
+/// Returns the first of the user or group ids of a process, by the text of its `status` file.
 fn real_id(status: &str, name: &str) -> Option<u32> {
     status_field(status, name)?
         .split_whitespace()
@@ -210,7 +210,7 @@ fn word(memory: &File, address: u64) -> Option<u64> {
         .map(|()| u64::from_ne_bytes(word))
 }
 
-/// The variables about CUDA that its C library has now, which `setenv` changes and `/proc` does not show.
+/// Returns the CUDA variables that its C library has now. `setenv` changes them, and `/proc` does not show the change.
 fn environment_now(folder: &Path, maps: &[u8]) -> Option<BTreeMap<String, String>> {
     let memory = File::open(folder.join("mem")).ok()?;
     let address = environ_address(folder, maps)?;
@@ -244,8 +244,8 @@ fn environment_now(folder: &Path, maps: &[u8]) -> Option<BTreeMap<String, String
     Some(found)
 }
 
-/// The address of `environ` in the process: that of its program, if the linker has put a copy there that the C library
-/// uses too, otherwise that of the C library.
+/// Returns the address of `environ` in the process: its program's, if the linker has put a copy there that the C
+/// library uses too, otherwise the C library's.
 fn environ_address(folder: &Path, maps: &[u8]) -> Option<u64> {
     let program = fs::read_link(folder.join("exe")).ok()?;
     let lines: Vec<_> = maps
@@ -301,7 +301,7 @@ fn mapped_file(folder: &Path, path: &str) -> io::Result<Vec<u8>> {
     Ok(read)
 }
 
-/// The address of `environ` in a file that is mapped from here on.
+/// Returns the address of `environ` in a file that is mapped from here on.
 fn environ_in_file(folder: &Path, start: u64, path: &str) -> Option<u64> {
     let file = mapped_file(folder, path).ok()?;
     let file = object::File::parse(file.as_slice()).ok()?;

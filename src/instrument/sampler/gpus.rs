@@ -58,7 +58,7 @@ impl<'nvml> GpuHandles<'nvml> {
         &self.devices
     }
 
-    /// NVML v2 `used` of one GPU. This is the fastest reading.
+    /// Returns NVML v2 `used` of one GPU. This is the fastest reading.
     pub(super) fn used_bytes(&self, gpu: usize) -> Option<u64> {
         self.devices
             .get(gpu)?
@@ -132,7 +132,7 @@ impl<'nvml> GpuHandles<'nvml> {
 /// NVML's status for a missing function. The wrapper notices a missing function before calling NVML.
 const FUNCTION_NOT_FOUND: nvmlReturn_t = nvmlReturn_enum_NVML_ERROR_FUNCTION_NOT_FOUND;
 
-/// The wrapper's error by the name in NVML's header, which people search for.
+/// Returns the wrapper's error by the name in NVML's header, which people search for.
 fn name(error: NvmlError) -> String {
     match error {
         NvmlError::FailedToLoadSymbol(_) => name_of(FUNCTION_NOT_FOUND),
@@ -145,7 +145,7 @@ fn name_of(code: nvmlReturn_t) -> String {
         .map_or_else(|| format!("code {code}"), str::to_string)
 }
 
-/// Compute processes, sorted by PID. If the list grew between NVML's two calls, it is read again.
+/// Returns the compute processes, sorted by PID. If the list grew between NVML's two calls, it is read again.
 fn processes(device: &Device) -> Result<Vec<Process>, NvmlError> {
     let mut tries = 0;
     let listed = loop {

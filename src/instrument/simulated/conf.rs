@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::description::{Description, DescriptionError};
 
-/// The text of `machine.conf`, from a description that was checked.
+/// Returns the text of `machine.conf`, from a description that was checked.
 pub(super) fn text(machine: &str, node: &Description) -> Result<String, DescriptionError> {
     let mut lines = table_fields(json!(node));
     lines.insert(

@@ -269,7 +269,7 @@ impl Model {
         self.context_listed_bytes.unwrap_or(self.context_bytes)
     }
 
-    /// The compute capability as major and minor version.
+    /// Returns the compute capability as major and minor version.
     pub(super) fn parse_capability(&self) -> Result<(u16, u16), DescriptionError> {
         let text = &self.compute_capability;
         let parts = text

@@ -61,11 +61,11 @@ impl Beforehand {
 }
 
 impl Supervisor {
-    /// Checks that everything is there that the steps of several cases need, in a worker that leaves before its first
-    /// step. Otherwise a need of one case would show only after attempts of the others.
+    /// Checks that all requirements of the steps of several cases are met, in a worker that exits before its first
+    /// step. Otherwise an unmet need of one case would appear only after attempts of the others.
     ///
     /// # Errors
-    /// What is missing, or why the check failed.
+    /// Returns the missing requirement, or the reason why the check failed.
     pub fn look_for_needs(&mut self, experiments: &[Experiment]) -> Result<(), SupervisorError> {
         // The needs of Python lines were checked before: no symbols are looked up for them.
         let experiments: Vec<&Experiment> = experiments
@@ -106,7 +106,7 @@ impl Supervisor {
     /// Makes one attempt of an experiment. Failures while the worker runs are recorded as facts about the attempt.
     ///
     /// # Errors
-    /// The worker could not be started, or lacks something that its steps need.
+    /// Returns an error if the worker could not be started, or lacks something that its steps need.
     pub fn record_attempt(
         &mut self,
         experiment: &Experiment,

@@ -55,7 +55,7 @@ pub(super) struct Conversation {
 }
 
 impl Conversation {
-    /// A conversation with a process that was just started.
+    /// Returns a conversation with a process that was just started.
     pub(super) fn new(child: Child, channels: BTreeMap<String, Channel>) -> Conversation {
         Conversation {
             child,

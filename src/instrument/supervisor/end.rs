@@ -30,7 +30,7 @@ pub(super) const SHORT_GRACE_MS: u64 = 100;
 /// escape.
 ///
 /// # Errors
-/// The system refused.
+/// Returns an error if a system call fails.
 pub fn adopt_orphans() -> Result<(), SupervisorError> {
     set_child_subreaper(Some(getpid())).map_err(|error| {
         SupervisorError::Unwatched(format!("prctl(PR_SET_CHILD_SUBREAPER) failed ({error})"))
@@ -69,8 +69,8 @@ pub(super) fn has_ended(child: &mut Child, milliseconds: u64) -> bool {
     }
 }
 
-/// The exit status of a process that has ended; `None` if it cannot be had in time, for instance because a debugger
-/// holds the process.
+/// Returns the exit status of a process that has ended; `None` if it is not available in time, for instance because a
+/// debugger holds the process.
 pub(super) fn reap_child(child: &Child) -> Option<ExitStatus> {
     let deadline = clock::running_ns() + REAP_MS * 1_000_000;
     loop {
@@ -82,7 +82,7 @@ pub(super) fn reap_child(child: &Child) -> Option<ExitStatus> {
     }
 }
 
-/// A number of nanoseconds as `poll` takes it.
+/// Converts a number of nanoseconds for `poll`.
 pub fn to_timespec(nanoseconds: u64) -> Timespec {
     Timespec {
         tv_sec: (nanoseconds / 1_000_000_000) as i64,
@@ -111,7 +111,7 @@ pub(super) fn finish_child(child: &mut Child, milliseconds: u64) -> bool {
         && reap_child(child).is_some()
 }
 
-/// The PIDs of the children of a process; of this one, which is `self` to the kernel.
+/// Returns the PIDs of the children of a process. `self` refers to this process.
 pub fn children_of(pid: impl Display) -> BTreeSet<i32> {
     let tasks = format!("/proc/{pid}/task");
     let names = folder::open(CWD, &tasks)
@@ -128,7 +128,8 @@ pub fn children_of(pid: impl Display) -> BTreeSet<i32> {
         .collect()
 }
 
-/// The fields of the kernel's `stat` of a process from the third on: the second may hold anything (proc_pid_stat(5)).
+/// Returns the fields of the kernel's `stat` of a process from the third on: the second may contain any text
+/// (proc_pid_stat(5)).
 pub fn process_stat(pid: impl Display) -> Option<Vec<String>> {
     let text = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
     let text = String::from_utf8_lossy(&text);

@@ -6,8 +6,8 @@ use std::path::Path;
 
 use crate::traced;
 
-/// The environment of every child, built from nothing: an injected library or a profiler's setting in the caller's
-/// environment must not reach a worker unnoticed.
+/// Returns the environment of every child, built from nothing: an injected library or a profiler's setting in the
+/// caller's environment must not reach a worker unnoticed.
 pub(super) fn environment(
     links: Option<&Path>,
     home: &Path,

@@ -55,7 +55,7 @@ impl Errand<'_> {
     /// Runs the process to its end. It is killed if the calling thread ends.
     ///
     /// # Errors
-    /// The process could not be started.
+    /// Returns an error if the process could not be started.
     pub fn run(self, is_stopped: impl Fn() -> bool) -> Result<ErrandEnd, SupervisorError> {
         let Errand {
             program,

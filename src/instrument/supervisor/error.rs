@@ -33,7 +33,7 @@ pub enum SupervisorError {
 }
 
 impl SupervisorError {
-    /// An error of the system.
+    /// Returns an error of the system.
     pub fn from_system(error: std::io::Error) -> SupervisorError {
         SupervisorError::System(error.to_string())
     }

@@ -30,10 +30,10 @@ pub struct Examined {
     pub is_unkillable: bool,
 }
 
-/// Starts a fresh process in this environment that does what is wanted. Each thing that it does may take this long.
+/// Starts a fresh process in this environment that executes the task. Each of its actions may take this long.
 ///
 /// # Errors
-/// The process could not be started.
+/// Returns an error if the process could not be started.
 pub fn ask_examiner(
     program: &Path,
     environment: BTreeMap<OsString, OsString>,

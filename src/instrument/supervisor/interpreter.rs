@@ -56,7 +56,7 @@ impl PythonWorker {
         all
     }
 
-    /// The command line of a worker on an inherited channel.
+    /// Returns the command line of a worker on an inherited channel.
     pub(super) fn command(&self, channel: &[OsString], home: &Path) -> Vec<OsString> {
         let mut command = vec![
             self.executable.clone().into(),

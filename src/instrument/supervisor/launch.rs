@@ -53,7 +53,7 @@ impl Supervisor {
         Ok((talk, ready))
     }
 
-    /// The environment of the program of an experiment.
+    /// Returns the environment of the program of an experiment.
     fn program_environment(
         &self,
         experiment: &Experiment,
@@ -75,7 +75,8 @@ impl Supervisor {
         Ok(environment)
     }
 
-    /// The role of the process that runs the program of an experiment, and its arguments. `channel` names its channel.
+    /// Returns the role of the process that runs the program of an experiment, and its arguments. `channel` names its
+    /// channel.
     fn program_command(
         &self,
         experiment: &Experiment,
@@ -153,7 +154,7 @@ pub(super) fn is_filtered_at_once(experiment: &Experiment) -> bool {
         .is_some_and(|step| step.has(Effect::Refuses) && step.on.is_none())
 }
 
-/// The first command to a process of the worker.
+/// Returns the first command to a process of the worker.
 fn prepare_command(
     experiment: &Experiment,
     channels: BTreeMap<String, SetAside>,
@@ -173,7 +174,7 @@ fn prepare_command(
     }
 }
 
-/// The name of the fresh process that a step starts and that still needs its steps; `None` for other steps.
+/// Returns the name of the fresh process that a step starts and that still needs its steps; `None` for other steps.
 pub(super) fn fresh_process(step: &Step) -> Option<&str> {
     if step.has(Effect::Spawns) {
         return step.bind.as_deref();
@@ -200,7 +201,7 @@ impl Conversation {
         self.wait_for(process, Awaited::Ready, deadline_ns, interrupt)
     }
 
-    /// The bytes that a step uses and that earlier steps bound, by name.
+    /// Returns the bytes that a step uses and that earlier steps bound, by name.
     pub(super) fn bytes_for(&self, steps: &[Step], step: &Step) -> BTreeMap<String, String> {
         let named = step.args.values().map(ToString::to_string);
         let bound = named.filter_map(|name| {
@@ -219,7 +220,7 @@ impl Conversation {
     }
 }
 
-/// The libraries and symbols that the worker did not find; empty for a worker that never became ready.
+/// Returns the libraries and symbols that the worker did not find; empty for a worker that never became ready.
 pub(super) fn missing_in(talk: &Conversation) -> Vec<String> {
     talk.events
         .iter()
@@ -230,7 +231,7 @@ pub(super) fn missing_in(talk: &Conversation) -> Vec<String> {
         .unwrap_or_default()
 }
 
-/// The name of the process that makes a step: a fork's own name, or that of the process with the thread.
+/// Returns the name of the process that makes a step: a fork's own name, or the name of the process with the thread.
 pub(super) fn process_of(step: &Step, steps: &[Step]) -> String {
     let Some(actor) = step.on.as_deref() else {
         return String::new();

@@ -17,7 +17,7 @@ pub(super) struct Tail {
 }
 
 impl Tail {
-    /// A new pipe: the reading end, which never blocks, and the end for the child.
+    /// Returns a new pipe: the reading end, which never blocks, and the end for the child.
     pub(super) fn new_pipe() -> io::Result<(Tail, std::fs::File)> {
         let (ours, theirs) = pipe_with(PipeFlags::CLOEXEC)?;
         rustix::fs::fcntl_setfl(&ours, OFlags::NONBLOCK)?;
@@ -31,7 +31,7 @@ impl Tail {
         ))
     }
 
-    /// The descriptor to poll; `None` once the other side has closed the pipe.
+    /// Returns the descriptor to poll; `None` once the other side has closed the pipe.
     pub(super) fn fd(&self) -> Option<BorrowedFd<'_>> {
         self.pipe.as_ref().map(AsFd::as_fd)
     }
@@ -60,7 +60,7 @@ impl Tail {
         self.kept.drain(..excess);
     }
 
-    /// The number of bytes, and the last of them as text.
+    /// Returns the number of bytes, and the last of them as text.
     pub(super) fn finish(mut self) -> (u64, String) {
         self.read_arrived();
         let bytes: Vec<u8> = self.kept.into_iter().collect();

@@ -114,8 +114,8 @@ pub(super) fn add_incident(recording: &mut Recording, reason: Reason, detail: im
     });
 }
 
-/// The largest difference in memory between two readings, in bytes, over the watched GPUs that both read; `None` if they
-/// did not read the same GPUs.
+/// Returns the largest difference in memory between two readings, in bytes, over the watched GPUs that both read;
+/// `None` if they did not read the same GPUs.
 fn differ_by(
     first: &Snapshot,
     second: &Snapshot,

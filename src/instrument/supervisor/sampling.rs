@@ -115,7 +115,7 @@ impl SamplerClient {
     /// Reads every GPU once.
     ///
     /// # Errors
-    /// The sampler was lost. A new one was started if that may help.
+    /// Returns an error if the sampler was lost. A new one was started if that may help.
     pub fn snapshot(&mut self) -> Result<Snapshot, SupervisorError> {
         match self.ask(&SamplerCommand::Snapshot, ANSWER_MS) {
             Ok(SamplerEvent::Snapshot(snapshot)) => Ok(snapshot),
@@ -126,7 +126,7 @@ impl SamplerClient {
     /// Starts background polling.
     ///
     /// # Errors
-    /// As for [`SamplerClient::snapshot`].
+    /// Returns the errors of [`SamplerClient::snapshot`].
     pub fn start_polling(&mut self) -> Result<(), SupervisorError> {
         let command = SamplerCommand::Polling {
             rest_us: self.rest_us,
@@ -141,7 +141,7 @@ impl SamplerClient {
     /// Stops background polling, and returns its readings.
     ///
     /// # Errors
-    /// As for [`SamplerClient::snapshot`].
+    /// Returns the errors of [`SamplerClient::snapshot`].
     pub fn stop_polling(&mut self) -> Result<Polling, SupervisorError> {
         match self.ask(&SamplerCommand::Stop, ANSWER_MS) {
             Ok(SamplerEvent::Polling(run)) => Ok(run),
@@ -186,7 +186,7 @@ impl SamplerClient {
         SupervisorError::Sampler(why.to_string())
     }
 
-    /// The sampler's PID, so that it is not taken for a process that an attempt left behind.
+    /// Returns the sampler's PID, so that it is not taken for a process that an attempt left behind.
     pub fn pid(&self) -> Option<i32> {
         self.child
             .as_ref()

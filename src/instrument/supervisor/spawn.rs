@@ -40,7 +40,7 @@ pub(super) struct Spawn<'a> {
 }
 
 impl<'a> Spawn<'a> {
-    /// A process that works in our folder, gets no channel, and whose output is not kept.
+    /// Returns a process that works in our directory, gets no channel, and whose output is not kept.
     pub(super) fn new(
         program: &'a Path,
         role: &'static str,
@@ -126,7 +126,7 @@ pub(super) fn start(spawn: Spawn) -> Result<Child, SupervisorError> {
     })
 }
 
-/// The arguments of a child, which begin with its role.
+/// Returns the arguments of a child, which begin with its role.
 fn child_arguments(spawn: &Spawn) -> Vec<OsString> {
     let mut arguments = vec![OsString::from(spawn.role)];
     for (option, value) in [
@@ -158,10 +158,10 @@ fn start_inheriting(
     started
 }
 
-/// A handle on a child that was just started.
+/// Returns a handle on a child that was just started.
 ///
 /// # Errors
-/// It cannot be watched, so it was killed.
+/// Returns an error if it cannot be watched, so it was killed.
 pub fn handle_on(pid: u32) -> std::io::Result<(Pid, OwnedFd)> {
     let pid = Pid::from_raw(pid as i32).ok_or(std::io::ErrorKind::NotFound)?;
     let pidfd = pidfd_open(pid, PidfdFlags::empty()).inspect_err(|_| {
@@ -190,8 +190,8 @@ pub fn can_watch() -> Result<(), SupervisorError> {
     Ok(())
 }
 
-/// The first thing that a child of `start` does: it closes every descriptor but those in `keep`, and asks to be killed
-/// when its parent ends. False if the parent has ended already.
+/// Called first in a child of `start`. Closes every descriptor except those in `keep`, and requests to be killed when
+/// its parent ends. Returns `false` if the parent has ended already.
 pub fn begin_child(parent: i32, keep: &[RawFd]) -> bool {
     let mut keep = keep.to_vec();
     keep.sort_unstable();
@@ -206,8 +206,8 @@ pub fn begin_child(parent: i32, keep: &[RawFd]) -> bool {
     bound && getppid().is_some_and(|pid| pid.as_raw_nonzero().get() == parent)
 }
 
-/// The first thing that a fresh process does that a step of a worker started: it asks to be killed when the thread that
-/// started it ends, like a forked process.
+/// Called first in a fresh process that a step of a worker started. Requests to be killed when the thread that started
+/// it ends, like a forked process.
 pub fn begin_fresh() {
     let _ = set_parent_process_death_signal(Some(Signal::KILL));
 }

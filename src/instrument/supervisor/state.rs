@@ -32,10 +32,10 @@ pub struct Supervisor {
 }
 
 impl Supervisor {
-    /// Starts the sampler with the libraries that `links` names. If it cannot be started, its inventory has the reason.
+    /// Starts the sampler with the libraries in `links`. If it cannot be started, its inventory has the reason.
     ///
     /// # Errors
-    /// Orphans of workers cannot be adopted.
+    /// Returns an error if orphans of workers cannot be adopted.
     pub fn start(
         program: &Path,
         links: &Path,
@@ -57,12 +57,12 @@ impl Supervisor {
         })
     }
 
-    /// The path of this program.
+    /// Returns the path of this program.
     pub fn program(&self) -> &Path {
         &self.program
     }
 
-    /// The PID of a worker or a sampler that could not be ended, if there is one.
+    /// Returns the PID of a worker or a sampler that could not be ended, if there is one.
     pub fn unkillable_pid(&self) -> Option<u32> {
         self.lost.or(self.sampler.unkillable.map(i32::unsigned_abs))
     }

@@ -49,7 +49,8 @@ struct WatchedRules {
 }
 
 impl Watch {
-    /// A watch without filters. `program` is this program; `home` and `links` are the private folders of the run.
+    /// Returns a watch without filters. `program` is this program; `home` and `links` are the private directories of
+    /// the run.
     pub(super) fn new(program: &Path, home: &Path, links: &Path) -> Result<Watch, SupervisorError> {
         let stop = eventfd(0, EventfdFlags::CLOEXEC)
             .map_err(|error| SupervisorError::from_system(error.into()))?;
@@ -229,7 +230,7 @@ impl WatchedRules {
         };
     }
 
-    /// The error for a system call, which is recorded; `None` to let it pass.
+    /// Returns the error for a system call, which is recorded; `None` to let it pass.
     fn decide_call(&self, asked: &libc::seccomp_notif, call: Sysno) -> Option<i32> {
         let real = named_paths(asked, call);
         let files: Vec<NamedFile> = real.iter().map(|path| self.named(path)).collect();
@@ -283,7 +284,7 @@ impl WatchedRules {
             || (path != Path::new("/") && own.into_iter().any(|own| own.starts_with(path)))
     }
 
-    /// A file as the rules see it.
+    /// Returns a file in the form that the rules use.
     fn named(&self, path: &Path) -> NamedFile {
         let simulated = path.strip_prefix(refusal::SIMULATED).ok();
         let path = simulated.map_or_else(|| path.to_path_buf(), |rest| Path::new("/").join(rest));
@@ -295,7 +296,7 @@ impl WatchedRules {
         }
     }
 
-    /// A path as a recording has it.
+    /// Returns a path in the form that a recording uses.
     fn shown(&self, path: &Path) -> String {
         let own = self
             .private
@@ -312,7 +313,7 @@ impl WatchedRules {
     }
 }
 
-/// The files that a system call names, as absolute paths. A path that cannot be read is left out.
+/// Returns the files of a system call, as absolute paths. A path that cannot be read is left out.
 fn named_paths(asked: &libc::seccomp_notif, call: Sysno) -> Vec<PathBuf> {
     let named = refusal::path_arguments(call)
         .iter()
@@ -339,7 +340,8 @@ fn call_argument(asked: &libc::seccomp_notif, index: usize) -> u64 {
     asked.data.args.get(index).copied().unwrap_or(0)
 }
 
-/// The path in an argument, as an absolute one. `folder` is what a relative one is below, in the process's `/proc`.
+/// Returns the path in an argument, as an absolute one. `folder` is the base of a relative one, in the process's
+/// `/proc`.
 fn path_below(asked: &libc::seccomp_notif, folder: &str, index: usize) -> Option<PathBuf> {
     let path = text(asked.pid, call_argument(asked, index) as usize)?;
     if path.is_absolute() {
@@ -382,7 +384,7 @@ fn opens_for_writing(asked: &libc::seccomp_notif, call: Sysno) -> bool {
     flags as i32 & libc::O_ACCMODE != libc::O_RDONLY
 }
 
-/// The C string at an address of a waiting process; `None` if it is empty, too long or not there.
+/// Returns the C string at an address of a waiting process; `None` if it is empty, too long or missing.
 fn text(pid: u32, address: usize) -> Option<PathBuf> {
     use std::os::unix::ffi::OsStringExt;
     let mut text = Vec::new();

@@ -68,7 +68,7 @@ pub(super) fn make_call(worker: &Worker, call: &Call, step: &Step) -> CallResult
     }
 }
 
-/// The result of a step whose arguments are not available: no call is made.
+/// Returns the result of a step whose arguments are not available: no call is made.
 fn not_made(why: String) -> CallResult {
     let values = BTreeMap::from([("not_made".to_string(), Value::Text(why))]);
     CallResult {
@@ -79,7 +79,8 @@ fn not_made(why: String) -> CallResult {
     }
 }
 
-/// The result of a function that returns a text. The simulated machine returns a status even for these functions.
+/// Returns the result of a function that returns a text. The simulated machine returns a status even for these
+/// functions.
 fn returned_text(call: &Call, address: u64, elapsed_ns: u64) -> CallResult {
     if address == SIM_NOT_MODELLED as u64 {
         let status = Some(Status::named(call.library, SIM_NOT_MODELLED));
@@ -191,7 +192,7 @@ unsafe fn text_at(at: *const u8, bytes: usize) -> String {
     String::from_utf8_lossy(bytes.get(..end).unwrap_or_default()).into_owned()
 }
 
-/// A UUID as NVML writes it.
+/// Returns a UUID in NVML's format.
 pub(crate) fn uuid_text(bytes: &[u8; 16]) -> String {
     format!("GPU-{}", uuid::Uuid::from_bytes(*bytes))
 }
@@ -200,8 +201,8 @@ pub(crate) fn uuid_text(bytes: &[u8; 16]) -> String {
 /// have no meaning.
 ///
 /// # Safety
-/// `address` must be a C function that takes these arguments (each an integer or a pointer) and
-/// returns an integer or a pointer.
+/// `address` must be a C function that takes these arguments (each an integer or a pointer) and returns an integer or a
+/// pointer.
 pub(crate) unsafe fn call_raw(address: usize, arguments: &[u64]) -> u64 {
     macro_rules! arity {
         ($($count:literal: $($place:literal)*;)*) => {

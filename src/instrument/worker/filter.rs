@@ -48,10 +48,10 @@ pub(super) fn missing() -> Option<String> {
         .then(|| "seccomp user notification (Linux 5.7)".to_string())
 }
 
-/// Puts a filter on this process for the program that it is about to become, which has the channel at this descriptor.
+/// Sets a filter on this process for the program that it is about to become, which has the channel at this descriptor.
 ///
 /// # Errors
-/// The system refused.
+/// Returns an error if a system call fails.
 ///
 /// # Safety
 /// `fd` must be this process's end of a channel, inherited and without another owner.
@@ -114,8 +114,8 @@ pub(super) fn install_filter(channel: &Channel, set_aside: &[RawFd]) -> Result<(
         .map_err(|error| i64::from(error.raw_os_error()))
 }
 
-/// A program for the kernel: messages on `spared` descriptors pass, and so do calls of other architectures; every other
-/// call is sent to the listener.
+/// Returns a program for the kernel: messages on `spared` descriptors pass, and so do calls of other architectures;
+/// every other call is sent to the listener.
 fn program(spared: &[RawFd]) -> Vec<libc::sock_filter> {
     const LOAD: u32 = libc::BPF_LD | libc::BPF_W | libc::BPF_ABS;
     const RETURN: u32 = libc::BPF_RET | libc::BPF_K;

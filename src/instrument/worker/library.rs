@@ -24,10 +24,10 @@ pub(super) enum LookupError {
     File(#[from] libloading::Error),
 }
 
-/// The address of a function, or what is missing.
+/// Returns the address of a function.
 ///
 /// # Errors
-/// The library or the function is missing.
+/// Returns an error if the library or the function is missing.
 pub(super) fn address(library: CallLibrary, name: &str) -> Result<usize, LookupError> {
     let open = match library {
         CallLibrary::Driver => driver()?,
@@ -93,7 +93,7 @@ pub(super) fn open_copy(library: CallLibrary) -> Result<libloading::Library, i64
     unsafe { libloading::Library::new(path) }.map_err(|_| i64::from(libc::ENOENT))
 }
 
-/// A copy of a file that only this process has.
+/// Copies a file into memory that only this process has.
 fn in_memory(name: &str, path: &str) -> std::io::Result<std::fs::File> {
     let mut file = std::fs::File::from(rustix::fs::memfd_create(
         name,

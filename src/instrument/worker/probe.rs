@@ -13,7 +13,7 @@ use cuda_pitfalls_core::event::{Probe, Status};
 /// The largest number of GPUs that is believed.
 const MOST_GPUS: i32 = 64;
 
-/// The state of this process and this thread.
+/// Returns the state of this process and this thread.
 pub(super) fn look(symbols: &Symbols) -> Probe {
     let mut probe = Probe::default();
     let mut count = 0i32;
@@ -55,7 +55,7 @@ fn is_context_active(symbols: &Symbols, device: i32) -> Option<bool> {
     (result == 0).then_some(active != 0)
 }
 
-/// The ordinal of the current context's GPU, or the status if it could not be read.
+/// Returns the ordinal of the current context's GPU, or the status if it could not be read.
 fn current(symbols: &Symbols) -> (Option<i32>, Option<Status>) {
     let mut context = 0usize;
     match call(symbols, "cuCtxGetCurrent", [(&raw mut context).addr()]) {

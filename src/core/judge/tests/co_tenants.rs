@@ -37,7 +37,7 @@ pub(super) fn memory_is(class: Class) -> Check {
     }
 }
 
-/// An attempt that counts, on a GPU that holds `before`, and takes `taken` at its first step.
+/// Returns an attempt that counts, on a GPU that holds `before`, and that allocates `taken` at its first step.
 pub(super) fn taking(count: i64, before: u64, taken: u64) -> Attempt {
     let mut script = Script::new();
     script.snapshot(None, &[before, before]);

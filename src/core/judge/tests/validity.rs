@@ -393,7 +393,7 @@ fn only_the_steps_own_daemon_is_tolerated() {
     );
 }
 
-/// An attempt that uses this much after its first step.
+/// Returns an attempt that uses this much after its first step.
 fn using(used: u64) -> Script {
     let mut script = counting(1);
     script.snapshots.clear();

@@ -105,7 +105,7 @@ pub(super) fn draw_stray(random: &mut Random, gpus: usize) -> String {
     }
 }
 
-/// An entry of any kind, valid or invalid.
+/// Returns an entry of any kind, valid or invalid.
 pub(super) fn any(random: &mut Random, gpus: usize) -> String {
     if gpus == 0 || random.percent(50) {
         return draw_stray(random, gpus);
@@ -117,7 +117,7 @@ pub(super) fn any(random: &mut Random, gpus: usize) -> String {
     draw_identifier(random, gpu, kind)
 }
 
-/// A GPU's index, in one of its many spellings.
+/// Returns a GPU's index, in one of its many spellings.
 fn draw_ordinal(random: &mut Random, gpu: usize) -> String {
     let mut value = i128::try_from(gpu).unwrap_or(0);
     if random.percent(15) {
@@ -167,7 +167,7 @@ fn draw_ordinal(random: &mut Random, gpu: usize) -> String {
     )
 }
 
-/// A number near the limits of integers or of the list of GPUs, or far beyond.
+/// Returns a number near the limits of integers or of the list of GPUs, or far beyond.
 fn number(random: &mut Random, gpus: usize) -> String {
     let tail = if random.percent(15) {
         random.pick(TAILS)
@@ -215,7 +215,7 @@ fn draw_digits(random: &mut Random, least: usize, most: usize) -> String {
         .collect()
 }
 
-/// A GPU's UUID, whole or shortened to digits that are still unique.
+/// Returns a GPU's UUID, complete or shortened to digits that are still unique.
 fn uuid(random: &mut Random, gpu: usize) -> String {
     let form = random.pick(["uuid", "uuid", "uuid", "UUID"]);
     let written = match random.below(100) {
@@ -297,7 +297,7 @@ fn draw_blank(random: &mut Random) -> String {
         .collect()
 }
 
-/// An invisible character, alone or around a number.
+/// Returns an invisible character, alone or around a number.
 fn control(random: &mut Random) -> String {
     let code = u8::try_from(random.between(1, 32)).unwrap_or(1);
     let hidden = char::from(if code == 32 { 127 } else { code });
@@ -317,7 +317,7 @@ fn draw_foreign(random: &mut Random) -> String {
     }
 }
 
-/// Visible ASCII characters; a comma among them makes several entries.
+/// Returns visible ASCII characters; a comma among them makes several entries.
 fn text(random: &mut Random) -> String {
     let letters = random.between(1, 12);
     escape_brackets(

@@ -254,7 +254,7 @@ impl<'r> MadeAttempt<'r> {
         ends
     }
 
-    /// The steps that an event or a snapshot is about.
+    /// Returns the steps with an event or a snapshot.
     fn seen_steps(&self) -> Vec<usize> {
         let mut steps = Vec::new();
         for said in self.said() {
@@ -292,7 +292,7 @@ impl<'r> MadeAttempt<'r> {
     }
 }
 
-/// Every attempt of a report, those of calibrations first.
+/// Returns every attempt of a report, those of calibrations first.
 pub(super) fn all_attempts<'r>(report: &ReportView<'r>) -> Vec<MadeAttempt<'r>> {
     let (run, machine) = (report.run, report.machine);
     let mut all = Vec::new();

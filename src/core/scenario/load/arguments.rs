@@ -186,7 +186,7 @@ impl Arguments<'_, '_> {
         }
     }
 
-    /// An integer, or `${gpus}`, the number of GPUs, which only the plan knows.
+    /// Parses an integer, or `${gpus}`, the number of GPUs, which only the plan knows.
     fn parse_integer(&mut self, node: &Node, range: RangeInclusive<i64>) -> Option<Scalar> {
         match &node.data {
             Data::Text(text) if text == "${gpus}" => Some(Scalar::Text(text.clone())),
@@ -212,7 +212,7 @@ impl Arguments<'_, '_> {
         Some(Scalar::Int(bytes))
     }
 
-    /// A 64-bit number of bytes that allocates nothing by itself.
+    /// Parses a 64-bit number of bytes that allocates nothing by itself.
     fn word(&mut self, node: &Node) -> Option<Scalar> {
         if matches!(&node.data, Data::Text(text) if text == UINT64_MAX) {
             return Some(Scalar::Int(-1));
@@ -338,7 +338,7 @@ impl Arguments<'_, '_> {
     }
 }
 
-/// The most similar name of those that are bound to something that fits.
+/// Returns the most similar name that is bound to a suitable value.
 pub(super) fn nearest_bound<'n>(
     names: &'n Names,
     name: &str,
@@ -353,7 +353,7 @@ pub(super) fn nearest_bound<'n>(
     nearest_name(name, fitting)
 }
 
-/// The name of an environment variable that a scenario may use.
+/// Returns the name of an environment variable that a scenario may use.
 pub(super) fn variable(reader: &mut Reader<'_>, node: &Node, in_python: bool) -> Option<Scalar> {
     let name = reader.text(node)?;
     may_name(reader, name, &node.place, in_python).then(|| Scalar::Text(name.to_string()))

@@ -90,7 +90,7 @@ impl Scope {
         }
     }
 
-    /// The labels that a check may use.
+    /// Returns the labels that a check may use.
     pub(super) fn usable_labels(&self) -> impl Iterator<Item = &str> {
         self.steps
             .iter()
@@ -344,7 +344,7 @@ impl Steps<'_, '_> {
         Some(text)
     }
 
-    /// The name that a line gives to its value.
+    /// Returns the name that a line gives to its value.
     fn line_value(&mut self, entries: &[TreeEntry]) -> Option<String> {
         let node = get(entries, LINE_VALUE)?;
         let name = self.reader.name(node, "value")?;

@@ -107,7 +107,7 @@ fn is_about_one_thing(reader: &mut Reader<'_>, place: &Range<usize>, check: &Che
     }
 }
 
-/// The step with this label in each case, if it could be read there. Reports a label that does not exist.
+/// Returns the step with this label in each case, if it could be read there. Reports a label that does not exist.
 fn find_step(
     reader: &mut Reader<'_>,
     scopes: &[&Scope],

@@ -52,7 +52,7 @@ impl<'a> Excerpts<'a> {
     /// Ends the reading of the file.
     ///
     /// # Errors
-    /// Every error so far, each with its place.
+    /// Returns every error so far, each with its location.
     pub fn finish(self) -> Result<(), Vec<Diagnostic>> {
         self.reader.finish(Some(()))
     }

@@ -46,7 +46,7 @@ pub(super) struct Combination<'p> {
 }
 
 impl<'a> Parameters<'a> {
-    /// The parameters of a file; no parameters if they have errors, which are reported.
+    /// Returns the parameters of a file. If they have errors, reports them and returns no parameters.
     pub(super) fn read(reader: &mut Reader<'_>, file: &DeValue<'a>) -> Parameters<'a> {
         let Some(table) = file.get("parameters") else {
             return Parameters::default();
@@ -97,7 +97,7 @@ impl<'a> Parameters<'a> {
         }
     }
 
-    /// The values of a parameter; `None` for an unknown name.
+    /// Returns the values of a parameter; `None` for an unknown name.
     pub(super) fn values(&self, name: &str) -> Option<Vec<&Scalar>> {
         let parameter = self.list.iter().find(|parameter| parameter.name == name)?;
         Some(parameter.values.iter().map(|value| &value.scalar).collect())
@@ -107,7 +107,8 @@ impl<'a> Parameters<'a> {
         self.list.iter().map(|parameter| parameter.name.as_str())
     }
 
-    /// Every combination; the last parameter changes fastest. Without parameters, one empty combination.
+    /// Returns every combination; the last parameter changes fastest. Without parameters, returns one empty
+    /// combination.
     pub(super) fn combinations(&self) -> Vec<Combination<'_>> {
         let mut all = vec![Vec::new()];
         for Parameter { name, values } in &self.list {
@@ -127,7 +128,7 @@ impl<'a> Parameters<'a> {
             .collect()
     }
 
-    /// The parameters as [`crate::scenario::Scenario`] stores them.
+    /// Returns the parameters as [`crate::scenario::Scenario`] stores them.
     pub(super) fn to_list(&self) -> Vec<(String, Vec<Scalar>)> {
         let mut list = Vec::new();
         for Parameter { name, values } in &self.list {
@@ -197,7 +198,7 @@ fn is_planned(name: &str) -> bool {
 }
 
 impl<'p> Combination<'p> {
-    /// The values as [`crate::scenario::Instance`] stores them.
+    /// Returns the values as [`crate::scenario::Instance`] stores them.
     pub(super) fn values(&self) -> BTreeMap<String, Scalar> {
         let mut values = BTreeMap::new();
         for (name, value) in &self.values {
@@ -280,7 +281,7 @@ impl<'p> Combination<'p> {
         }
     }
 
-    /// The value of a parameter, if the text consists of it alone.
+    /// Returns the value of a parameter, if the text is only its placeholder.
     fn find_whole(&self, text: &str) -> Option<&'p ParameterValue<'p>> {
         let name = text.strip_prefix("${")?.strip_suffix('}')?;
         self.find_value(name)

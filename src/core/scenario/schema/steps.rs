@@ -88,14 +88,14 @@ fn integer_schema(least: i64, most: i64) -> Value {
     json!([{ "type": "integer", "minimum": least, "maximum": most }])
 }
 
-/// A reference to a definition that arguments of many calls share.
+/// Returns a reference to a definition that arguments of many calls share.
 fn shared_schema(name: &str, definitions: &mut Map<String, Value>, schema: Value) -> Value {
     let name = name.replace(' ', "_");
     definitions.entry(name.as_str()).or_insert(schema);
     reference(&name)
 }
 
-/// A reference to the definition of a name that an earlier step bound.
+/// Returns a reference to the definition of a name that an earlier step bound.
 fn bound_name(noun: &str, definitions: &mut Map<String, Value>) -> Value {
     let about = format!("The name of a {noun} that an earlier step bound with `as`, or NULL.");
     shared_schema(&format!("{noun} name"), definitions, sentence(&about))

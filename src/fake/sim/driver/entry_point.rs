@@ -54,7 +54,8 @@ fn look_up(name: &InText, version: i32, flags: u64) -> Outcome<Result<*mut c_voi
     }))
 }
 
-/// The symbol that a name means to a program written for a version, or why it means none.
+/// Returns the symbol that a name refers to in a program written for a version, or the reason why it does not refer to
+/// one.
 fn symbol_of(name: &str, version: i32) -> Result<String, u32> {
     let known = VERSIONS
         .lines()

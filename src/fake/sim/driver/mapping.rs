@@ -29,8 +29,7 @@ pub struct Access {
 }
 
 impl Properties {
-    /// The device that an allocation is wanted on. Anything but pinned memory of a device is beyond the
-    /// model.
+    /// Returns the device of a requested allocation. Anything except pinned memory of a device is beyond the model.
     pub fn device(self, process: &SimulatedProcess) -> Outcome<usize> {
         if self.kind != 1 || self.handles != 0 || self.location != ON_DEVICE {
             return Err(SIM_NOT_MODELLED);

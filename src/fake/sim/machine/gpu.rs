@@ -80,7 +80,7 @@ impl SimulatedGpu {
     }
 }
 
-/// The sixteen bytes of `GPU-xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx`.
+/// Returns the sixteen bytes of `GPU-xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx`.
 pub fn uuid_bytes(uuid: &str) -> Option<[u8; 16]> {
     let digits: String = uuid
         .strip_prefix("GPU-")?

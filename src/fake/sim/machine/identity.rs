@@ -35,12 +35,12 @@ impl Identity {
         ))
     }
 
-    /// The identity of this process, which is another one in a forked child.
+    /// Returns the identity of this process, which differs in a forked child.
     pub fn own() -> Option<Self> {
         Self::from_pid(c::pid())
     }
 
-    /// The number that stands for the process in the table.
+    /// Returns the number of the process in the table.
     pub fn number(self) -> u64 {
         self.0
     }
@@ -50,7 +50,7 @@ impl Identity {
         Self::from_pid(Self::pid_of(number)) == Some(Self(number & !UNUSED_BIT))
     }
 
-    /// The pid in a number.
+    /// Returns the pid in a number.
     pub fn pid_of(number: u64) -> u32 {
         (number >> 32) as u32
     }

@@ -130,7 +130,7 @@ impl MachineTable {
         }
     }
 
-    /// The sum over live processes.
+    /// Returns the bytes that all live processes use.
     #[cfg(test)]
     pub fn used_bytes(&self, gpu: usize) -> u64 {
         self.holdings(gpu)

@@ -17,12 +17,12 @@ pub struct Account {
 }
 
 impl Account {
-    /// Names the machine. Nothing is held on it yet.
+    /// Sets the machine. Nothing is held on it yet.
     pub fn open(&mut self, machine: &'static SimulatedMachine) {
         self.machine = Some(machine);
     }
 
-    /// The machine; `NOT_INITIALIZED` before [`Self::open`].
+    /// Returns the machine; `NOT_INITIALIZED` before [`Self::open`].
     pub fn machine(&self) -> Outcome<&'static SimulatedMachine> {
         self.machine.ok_or(NOT_INITIALIZED)
     }

@@ -3,7 +3,7 @@
 use crate::machine::gpu::SimulatedGpu;
 use crate::model::status::{INVALID_VALUE, Outcome, SIM_NOT_MODELLED};
 
-/// The value of an attribute, for the ones that are the same on every recent GPU or that the machine describes.
+/// Returns the value of an attribute, if it is the same on every recent GPU or the machine describes it.
 pub fn attribute(gpu: &SimulatedGpu, number: i32) -> Outcome<i32> {
     Ok(match number {
         i32::MIN..=0 => return Err(INVALID_VALUE),

@@ -23,7 +23,7 @@ struct MemoryBlock {
 }
 
 impl Blocks {
-    /// No blocks yet; addresses grow from `base`.
+    /// Returns an empty table of blocks; addresses grow from `base`.
     pub fn new(base: u64, granularity: u64) -> Self {
         Self {
             granularity,
@@ -94,7 +94,7 @@ impl Blocks {
         bytes
     }
 
-    /// The request that an address lies in: its base, its length and its context.
+    /// Returns the request that an address lies in: its base, its length and its context.
     pub fn find(&self, address: u64) -> Option<(u64, u64, u64)> {
         let (base, block) = self.blocks.range(..=address).next_back()?;
         let (offset, bytes) = block.pieces.range(..=address - base).next_back()?;
@@ -103,7 +103,7 @@ impl Blocks {
 }
 
 impl MemoryBlock {
-    /// The first hole that is large enough.
+    /// Returns the first hole that is large enough.
     fn gap(&self, bytes: u64) -> Option<u64> {
         let mut at = 0;
         for (offset, length) in &self.pieces {

@@ -51,7 +51,7 @@ fn charges(devices: usize, streams: u32) -> u64 {
 }
 
 impl Context {
-    /// A context that does not exist yet.
+    /// Returns a context that does not exist yet.
     pub fn new(device: usize, gpu: usize, primary: bool) -> Self {
         Self {
             device,
@@ -176,7 +176,7 @@ impl Context {
         Ok(())
     }
 
-    /// A limit, in its own unit.
+    /// Returns a limit, in its own unit.
     pub fn limit(&self, account: &Account, which: u32) -> Outcome<u64> {
         self.limits.get(which, account.machine()?.gpu(self.gpu))
     }
@@ -200,7 +200,7 @@ impl Context {
             .map_err(|_| SIM_NOT_MODELLED)
     }
 
-    /// A stack that does not fit is an invalid value (limits/stack-larger-than-the-gpu).
+    /// Sets the stack size. A stack that does not fit is an invalid value (limits/stack-larger-than-the-gpu).
     fn set_stack(&mut self, account: &mut Account, value: u64) -> Outcome {
         let machine = account.machine()?;
         let value = rounded_stack(value)?;
@@ -227,7 +227,7 @@ impl Context {
         Ok(())
     }
 
-    /// The heap gets its final size and its memory, a little more than that size.
+    /// Gives the heap its final size and its memory, a little more than that size.
     fn fix_heap(&mut self, account: &mut Account) -> Outcome {
         if self.limits.heap_fixed {
             return Ok(());
@@ -257,17 +257,17 @@ impl Contexts {
         self.0.remove(&handle);
     }
 
-    /// A context by its handle, destroyed or not; `INVALID_CONTEXT` for any other handle.
+    /// Returns a context by its handle, destroyed or not; `INVALID_CONTEXT` for any other handle.
     pub fn get(&self, handle: u64) -> Outcome<&Context> {
         self.0.get(&handle).ok_or(INVALID_CONTEXT)
     }
 
-    /// Likewise, to change it.
+    /// Returns a context by its handle, for changes.
     pub fn get_mut(&mut self, handle: u64) -> Outcome<&mut Context> {
         self.0.get_mut(&handle).ok_or(INVALID_CONTEXT)
     }
 
-    /// The present generation of a context, if it exists now.
+    /// Returns the current generation of a context, if it exists now.
     pub fn owner(&self, handle: u64) -> Option<ContextOwner> {
         let context = self.0.get(&handle).filter(|context| context.alive)?;
         Some(ContextOwner {

@@ -24,7 +24,7 @@ pub struct Device {
 }
 
 impl Device {
-    /// An untouched device.
+    /// Returns an untouched device.
     pub fn new(description: &MachineConf, ordinal: usize, gpu: usize, primary_handle: u64) -> Self {
         let base = FIRST_ADDRESS + ordinal as u64 * ADDRESSES;
         Self {
@@ -38,7 +38,7 @@ impl Device {
         }
     }
 
-    /// An address for a variable of a module.
+    /// Returns an address for a variable of a module.
     pub fn next_variable(&mut self, bytes: u64) -> u64 {
         let address = self.variable_address;
         self.variable_address += bytes.next_multiple_of(512).max(512);

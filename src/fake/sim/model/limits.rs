@@ -30,7 +30,7 @@ pub struct ContextLimits {
 }
 
 impl ContextLimits {
-    /// The defaults of a machine.
+    /// Returns the defaults of a machine.
     pub fn new(description: &MachineConf) -> Self {
         Self {
             stack_bytes: description.stack_bytes,
@@ -40,7 +40,7 @@ impl ContextLimits {
         }
     }
 
-    /// A limit, in its own unit.
+    /// Returns a limit, in its own unit.
     pub fn get(&self, which: u32, gpu: &SimulatedGpu) -> Outcome<u64> {
         match which {
             STACK_SIZE => Ok(self.stack_bytes),
@@ -69,7 +69,7 @@ impl ContextLimits {
     }
 }
 
-/// A stack size as the driver rounds it.
+/// Rounds a stack size as the driver does.
 pub fn rounded_stack(bytes: u64) -> Outcome<u64> {
     rounded(bytes, STACK_UNIT_BYTES)
 }
@@ -88,7 +88,7 @@ pub fn stack_charge(
     bytes.checked_next_multiple_of(description.alloc_granularity_bytes)
 }
 
-/// The next multiple of a unit.
+/// Returns the next multiple of a unit.
 fn rounded(value: u64, unit: u64) -> Outcome<u64> {
     value.checked_next_multiple_of(unit).ok_or(SIM_NOT_MODELLED)
 }

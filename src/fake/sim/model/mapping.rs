@@ -39,7 +39,7 @@ pub struct Mappings {
 }
 
 impl Mappings {
-    /// The mapped range that an address lies in.
+    /// Returns the mapped range that an address lies in.
     pub fn find(&self, address: u64) -> Option<DeviceMemory> {
         let (base, range) = self.ranges.range(..=address).next_back()?;
         let device = self.allocations.get(&range.mapped?)?.device;
@@ -89,7 +89,7 @@ impl Mappings {
         base
     }
 
-    /// A range that a call names whole; parts of ranges are beyond the model.
+    /// Returns a range that a call covers completely; parts of ranges are beyond the model.
     fn range(&mut self, base: u64, bytes: u64) -> Outcome<&mut AddressRange> {
         self.ranges
             .get_mut(&base)

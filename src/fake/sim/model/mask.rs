@@ -26,8 +26,8 @@ pub enum Unusable {
     UnknownOrder,
 }
 
-/// The visible GPUs, as NVML indices in the order CUDA will number them. A number in the mask is an index into
-/// `ordered`.
+/// Returns the visible GPUs, as NVML indices in the order in which CUDA numbers them. A number in the mask is an index
+/// into `ordered`.
 pub fn visible(
     mask: Option<&[u8]>,
     ordered: &[usize],
@@ -133,8 +133,8 @@ fn by_prefix(token: &[u8], gpus: &[SimulatedGpu]) -> Option<usize> {
 /// Hex digits of a whole UUID.
 const WHOLE_UUID: usize = 32;
 
-/// The values of the hex digits up to the first byte that is neither a digit nor a hyphen, and of no more digits than a
-/// UUID has.
+/// Returns the values of the hex digits up to the first byte that is neither a digit nor a hyphen, and of at most as
+/// many digits as a UUID has.
 fn nibbles(text: &[u8]) -> Vec<u32> {
     let read = text
         .iter()

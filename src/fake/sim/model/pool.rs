@@ -16,7 +16,7 @@ pub struct PoolMemory {
 }
 
 impl MemoryPool {
-    /// An empty pool that reserves in multiples of `granularity`.
+    /// Returns an empty pool that reserves in multiples of `granularity`.
     pub fn new(granularity: u64) -> Self {
         Self {
             used: 0,
@@ -46,7 +46,7 @@ impl MemoryPool {
         self.used -= bytes;
     }
 
-    /// The host synchronized: what is not in use goes back. Returns how much.
+    /// Called when the host synchronized: frees the memory that is not in use. Returns its size.
     pub fn release_unused(&mut self) -> u64 {
         let kept = self
             .used

@@ -83,7 +83,7 @@ impl PtxImage {
             .any(|variable| variable.bytes <= VARIABLES_BYTES)
     }
 
-    /// A kernel by its name.
+    /// Returns a kernel by its name.
     pub fn kernel(&self, name: &str) -> Option<&PtxEntry> {
         self.kernels.iter().find(|kernel| kernel.name == name)
     }
@@ -112,7 +112,7 @@ fn parse_variable(statement: &str) -> Option<Variable> {
     })
 }
 
-/// The bytes of a type such as `.u64`.
+/// Returns the bytes of a type such as `.u64`.
 fn width(word: &str) -> Option<u64> {
     let bits = ["u", "s", "b", "f"]
         .iter()
@@ -236,12 +236,12 @@ fn work(body: &str) -> Work {
     Work::Unclear
 }
 
-/// The name between the brackets of an operand such as `[%rd1]`.
+/// Returns the name between the brackets of an operand such as `[%rd1]`.
 fn address_in(operand: &str) -> Option<&str> {
     operand.strip_prefix('[')?.strip_suffix(']')
 }
 
-/// The text without its line comments and its block comments.
+/// Returns the text without its line comments and its block comments.
 fn without_comments(text: &str) -> String {
     let mut kept = String::with_capacity(text.len());
     let mut rest = text;

@@ -35,7 +35,7 @@ pub const SIM_NOT_MODELLED: u32 = 60000;
 /// Every rule of the model answers with a value or with one of the codes above.
 pub type Outcome<T = ()> = Result<T, u32>;
 
-/// The code of an outcome, for the C side.
+/// Returns the code of an outcome, for the C side.
 pub fn code(outcome: Outcome) -> u32 {
     match outcome {
         Ok(()) => SUCCESS,

@@ -18,7 +18,7 @@ thread_local! {
 }
 
 impl Thread {
-    /// The current context's handle, or `None`.
+    /// Returns the current context's handle, or `None`.
     pub fn current(&self) -> Option<u64> {
         self.stack.last().copied()
     }

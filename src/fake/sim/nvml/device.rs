@@ -148,7 +148,7 @@ fn architecture_of(capability: (i32, i32)) -> u32 {
     }
 }
 
-/// A text in an array that is longer, with NULs behind it.
+/// Returns a text in a longer array, padded with NULs.
 fn padded<const ROOM: usize>(text: &str) -> [c_char; ROOM] {
     let mut bytes = text.bytes();
     std::array::from_fn(|_| bytes.next().unwrap_or(0) as c_char)

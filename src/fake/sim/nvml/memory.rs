@@ -76,7 +76,7 @@ symbols! {
         call_on(device, |_, _, gpu| answered(gpu.processes_status).and_then(|()| put(&count, 0)));
 }
 
-/// The status that a description gives a call.
+/// Returns the result of a call with this status in the description.
 fn answered(status: u32) -> Result<(), u32> {
     if status == SUCCESS {
         Ok(())

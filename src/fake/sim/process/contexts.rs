@@ -81,7 +81,8 @@ impl SimulatedProcess {
         Ok(())
     }
 
-    /// A context that may be made current. A primary one may even after its end (fault/reset-after-a-fault).
+    /// Returns a context that may be made current. A primary context may be made current even after its end
+    /// (fault/reset-after-a-fault).
     pub fn selectable(&self, handle: u64) -> Outcome<u64> {
         let context = self.contexts.get(handle)?;
         if context.alive || context.primary {
@@ -91,8 +92,8 @@ impl SimulatedProcess {
         }
     }
 
-    /// The device of the current context, which may be a primary one that does not exist: not yet, or no longer. A
-    /// context keeps its device after its end (device/destroyed-while-current-elsewhere).
+    /// Returns the device of the current context, which may be a primary context that does not exist yet or no longer
+    /// exists. A context keeps its device after its end (device/destroyed-while-current-elsewhere).
     pub fn current_device(&self, thread: &Thread) -> Outcome<usize> {
         self.machine()?;
         let handle = thread.current().ok_or(INVALID_CONTEXT)?;

@@ -34,8 +34,8 @@ impl SimulatedProcess {
         Ok(handle)
     }
 
-    /// With eager loading, loads every library into a context that was just made. What the driver answers where they do
-    /// not fit is not known.
+    /// With eager loading, loads every library into a context that was just created. The driver's result if they do not
+    /// fit is not known.
     pub fn load_libraries_into(&mut self, owner: ContextOwner) -> Outcome {
         if self.libraries.is_empty() || !self.environment.loads_eagerly()? {
             return Ok(());
@@ -63,7 +63,7 @@ impl SimulatedProcess {
         Ok(handle)
     }
 
-    /// The module of a library in a context; at its first use there it is loaded and takes its memory
+    /// Returns the module of a library in a context. Its first use there loads it and allocates its memory
     /// (device/launch-on-foreign-stream).
     pub fn module_of_library(&mut self, library: u64, owner: ContextOwner) -> Outcome<u64> {
         let found = self.libraries.get(&library).ok_or(INVALID_HANDLE)?;
@@ -80,7 +80,7 @@ impl SimulatedProcess {
         Ok(module)
     }
 
-    /// The function of a kernel in a context. The handle of a function is returned as it is.
+    /// Returns the function of a kernel in a context. The handle of a function is returned as it is.
     pub fn function_in(&mut self, kernel: u64, owner: ContextOwner) -> Outcome<u64> {
         let Some(Kernel { library, name }) = self.kernels.get(&kernel).cloned() else {
             return if self.functions.contains_key(&kernel) {

@@ -43,7 +43,7 @@ impl SimulatedProcess {
         self.free(address)
     }
 
-    /// Pinned or managed memory. Neither takes device memory.
+    /// Allocates pinned or managed memory, which uses no device memory.
     pub fn allocate_host(
         &mut self,
         owner: ContextOwner,
@@ -156,7 +156,7 @@ impl SimulatedProcess {
         }
     }
 
-    /// Free and total bytes of a device, as CUDA counts them.
+    /// Returns free and total bytes of a device, as CUDA counts them.
     pub fn memory_info(&self, device: usize) -> Outcome<(u64, u64)> {
         let gpu = self.devices[device].gpu;
         Ok((
@@ -174,7 +174,7 @@ impl SimulatedProcess {
         }
     }
 
-    /// The piece of device memory that an address lies in.
+    /// Returns the piece of device memory that an address lies in.
     pub fn device_memory(&self, address: u64) -> Option<DeviceMemory> {
         if let Some(found) = self.pooled_memory(address) {
             return Some(found);

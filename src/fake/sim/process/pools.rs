@@ -33,7 +33,7 @@ impl SimulatedProcess {
         Some(memory.device)
     }
 
-    /// The host synchronized with a device: its pool gives back what is not in use.
+    /// Called when the host synchronized with a device: its pool frees the memory that is not in use.
     pub fn synchronise(&mut self, device: usize) {
         self.busy = None;
         let owner = &mut self.devices[device];

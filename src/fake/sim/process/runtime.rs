@@ -9,7 +9,7 @@ use crate::model::thread::Thread;
 use crate::process::{Phase, SimulatedProcess};
 
 impl SimulatedProcess {
-    /// The runtime's own first step: `cuInit`, whose "no device" it remembers.
+    /// Executes the runtime's own first step: `cuInit`. The runtime remembers a "no device" result.
     pub fn runtime_init(&mut self) -> Outcome {
         if self.runtime_found_none {
             // What it says once the driver has found a device after all is not known.
@@ -28,7 +28,7 @@ impl SimulatedProcess {
         outcome
     }
 
-    /// The primary context of a device for the runtime, which retains it once.
+    /// Returns the primary context of a device for the runtime, which retains it once.
     pub fn runtime_primary(&mut self, device: usize) -> Outcome<u64> {
         let primary = &self.devices[device].primary;
         if primary.runtime_must_retain() {
@@ -53,8 +53,8 @@ impl SimulatedProcess {
         Ok(self.devices[device].primary_handle)
     }
 
-    /// The context a runtime call works in: the current one, re-made if it was a primary context and is gone; otherwise
-    /// the primary context of the thread's device, which becomes current.
+    /// Returns the context that a runtime call uses: the current one, created again if it was a primary context and is
+    /// gone; otherwise the primary context of the thread's device, which becomes current.
     pub fn runtime_context(&mut self, thread: &mut Thread) -> Outcome<ContextOwner> {
         let handle = match thread.current() {
             Some(handle) => {
@@ -78,7 +78,8 @@ impl SimulatedProcess {
         self.unharmed().map(|()| owner)
     }
 
-    /// The device the runtime calls current: the current context's, else the one the thread chose.
+    /// Returns the device that is current for the runtime: the current context's, otherwise the one that the thread
+    /// chose.
     pub fn runtime_device(&self, thread: &Thread) -> usize {
         let current = thread
             .current()

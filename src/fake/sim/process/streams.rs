@@ -8,7 +8,7 @@ use crate::process::SimulatedProcess;
 use std::time::Instant;
 
 impl SimulatedProcess {
-    /// A new stream in a context. Some take device memory, which the context keeps.
+    /// Creates a stream in a context. Some streams allocate device memory, which the context keeps.
     pub fn create_stream(&mut self, owner: ContextOwner) -> Outcome<u64> {
         let devices = self.devices.len();
         self.contexts
@@ -60,7 +60,7 @@ impl SimulatedProcess {
         self.busy.map_or(Ok(()), |busy| busy.is_idle())
     }
 
-    /// A new event in a context.
+    /// Creates an event in a context.
     pub fn create_event(&mut self, owner: ContextOwner) -> u64 {
         let handle = self.handle();
         self.events.insert(
@@ -73,7 +73,7 @@ impl SimulatedProcess {
         handle
     }
 
-    /// An event whose context is still there.
+    /// Returns an event with a context that still exists.
     pub fn event(&self, event: u64) -> Outcome<&StreamEvent> {
         self.unharmed()?;
         let found = self.events.get(&event).ok_or(INVALID_HANDLE)?;
@@ -115,7 +115,7 @@ impl SimulatedProcess {
         }
     }
 
-    /// Likewise for the device of a stream. A default stream is one of the current context.
+    /// Makes a fault on the device of a stream known. A default stream belongs to the current context.
     pub fn surface_of_stream(&mut self, stream: u64, thread: &Thread) {
         let of_stream = self.streams.get(&stream).copied();
         if let Some(owner) = of_stream.or_else(|| self.contexts.owner(thread.current()?)) {

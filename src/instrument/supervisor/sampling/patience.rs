@@ -8,11 +8,11 @@ use cuda_pitfalls_core::clock;
 use cuda_pitfalls_core::sample::{Polling, SamplerCommand, SamplerEvent, Snapshot};
 
 impl SamplerClient {
-    /// Like [`SamplerClient::snapshot`], but `None` if no answer comes within this many milliseconds. As long as that
-    /// answer is outstanding, further calls return `None` at once.
+    /// Returns a snapshot like [`SamplerClient::snapshot`], or `None` if no answer arrives within this many
+    /// milliseconds. While that answer is outstanding, further calls return `None` at once.
     ///
     /// # Errors
-    /// As for [`SamplerClient::snapshot`].
+    /// Returns the errors of [`SamplerClient::snapshot`].
     pub fn snapshot_within(
         &mut self,
         milliseconds: u64,
@@ -26,11 +26,11 @@ impl SamplerClient {
         }
     }
 
-    /// Like [`SamplerClient::stop_polling`], within this many milliseconds. Readings that arrive later are returned
-    /// by the next call.
+    /// Stops polling like [`SamplerClient::stop_polling`], within this many milliseconds. Readings that arrive later
+    /// are returned by the next call.
     ///
     /// # Errors
-    /// As for [`SamplerClient::snapshot`].
+    /// Returns the errors of [`SamplerClient::snapshot`].
     pub fn stop_polling_within(
         &mut self,
         milliseconds: u64,

@@ -98,7 +98,7 @@ pub(super) fn dl_iterate_phdr(_: &Arc<Worker>, _: &Channel, _: &Step) -> Result<
     )]))
 }
 
-/// GPU device files among the open descriptors.
+/// Returns the GPU device files among the open descriptors.
 pub(super) fn readdir(_: &Arc<Worker>, _: &Channel, _: &Step) -> Result<Values, i64> {
     real_driver()?;
     let entries = std::fs::read_dir("/proc/self/fd").map_err(|_| errno())?;
@@ -132,7 +132,7 @@ pub(super) fn getrusage(_: &Arc<Worker>, _: &Channel, _: &Step) -> Result<Values
     Ok(value("max_rss_bytes", usage.ru_maxrss.saturating_mul(1024)))
 }
 
-/// The host memory of this process, as proc_pid_status(5) describes it.
+/// Returns the host memory of this process, from the fields in proc_pid_status(5).
 pub(super) fn proc_pid_status(_: &Arc<Worker>, _: &Channel, _: &Step) -> Result<Values, i64> {
     const READ: [(&str, &str); 5] = [
         ("VmRSS:", "resident_bytes"),

@@ -38,7 +38,7 @@ pub(super) struct Arena {
 }
 
 impl Arena {
-    /// The address of a buffer that begins with these bytes.
+    /// Returns the address of a buffer that begins with these bytes.
     fn bytes(&mut self, bytes: &[u8]) -> u64 {
         let address = self.push_buffer(bytes.len());
         // SAFETY: the buffer is live and at least as long.
@@ -53,7 +53,7 @@ impl Arena {
         address
     }
 
-    /// The address of a zeroed buffer of at least this many bytes, aligned for any type.
+    /// Returns the address of a zeroed buffer of at least this many bytes, aligned for any type.
     fn push_buffer(&mut self, bytes: usize) -> u64 {
         let mut words = vec![0u64; bytes.div_ceil(8).max(1)].into_boxed_slice();
         let address = words.as_mut_ptr().addr() as u64;
@@ -62,8 +62,8 @@ impl Arena {
     }
 }
 
-/// The words to pass, registers first. On x86-64, a C struct of more than 16 bytes is passed by value on the stack,
-/// after all six registers; on aarch64, it is passed by address.
+/// Returns the words to pass, registers first. On x86-64, a C struct of more than 16 bytes is passed by value on the
+/// stack, after all six registers; on aarch64, it is passed by address.
 pub(super) fn passed_words(call: &Call, arguments: &[u64]) -> Vec<u64> {
     const REGISTERS: usize = 6;
     let (mut registers, mut stack) = (Vec::new(), Vec::new());
@@ -140,7 +140,7 @@ pub(super) fn argument_word(
 const LOCATION_DEVICE: u64 = 1;
 const LOCATION_HOST: u64 = 2;
 
-/// The address of an input struct with the author's word in it.
+/// Returns the address of an input struct with the author's word in it.
 fn filled_in(template: &InputStruct, word: i64, arena: &mut Arena) -> u64 {
     let mut bytes = vec![0u8; template.size];
     let words = template
@@ -160,7 +160,7 @@ fn filled_in(template: &InputStruct, word: i64, arena: &mut Arena) -> u64 {
     arena.bytes(&bytes)
 }
 
-/// The address of bytes that a step bound, here or in another process.
+/// Returns the address of bytes that a step bound, here or in another process.
 fn block_address(
     worker: &Worker,
     name: &str,
@@ -174,7 +174,7 @@ fn block_address(
         .ok_or_else(|| CallArgumentError::Unbound(name.to_owned()))
 }
 
-/// The address of a container with a binary that a step linked.
+/// Returns the address of a container with a binary that a step linked.
 fn fat_binary(address: u64, arena: &mut Arena) -> Result<u64, CallArgumentError> {
     let at = address as *const u8;
     if at.is_null() {
@@ -200,7 +200,7 @@ fn handle(worker: &Worker, name: &str) -> Result<u64, CallArgumentError> {
         .ok_or_else(|| CallArgumentError::Unbound(name.to_owned()))
 }
 
-/// The address of a `void**` array: a pointer to each argument's eight bytes.
+/// Returns the address of a `void**` array: a pointer to each argument's eight bytes.
 fn kernel_arguments(
     worker: &Worker,
     values: &[Scalar],

@@ -40,8 +40,8 @@ pub(super) fn wrap_binary(elf: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// The GPU architecture of a binary, such as 90 for compute capability 9.0: the lowest byte of the flags in the ELF
-/// header or, since version 8 of the ABI, the byte above it.
+/// Returns the GPU architecture of a binary, such as 90 for compute capability 9.0: the lowest byte of the flags in the
+/// ELF header or, since version 8 of the ABI, the byte above it.
 fn binary_architecture(elf: &[u8]) -> u32 {
     const ABI_VERSION: usize = 8;
     const FLAGS: usize = 48;
@@ -49,8 +49,8 @@ fn binary_architecture(elf: &[u8]) -> u32 {
     elf.get(place).copied().map_or(0, u32::from)
 }
 
-/// The size of a binary in bytes, according to its own headers; `None` if they are not those of a 64-bit ELF file.
-/// `byte` reads the byte at an offset. It reads only offsets that the headers read so far declare.
+/// Returns the size of a binary in bytes, according to its own headers; `None` if they are not those of a 64-bit ELF
+/// file. `byte` reads the byte at an offset. It reads only offsets that the headers read so far declare.
 pub(super) fn binary_length(byte: impl Fn(usize) -> u8) -> Option<usize> {
     let number = |at: usize, bytes: usize| {
         (0..bytes)
