@@ -43,7 +43,7 @@ pub struct Call {
 pub enum Returns {
     /// A 32-bit status of its library.
     Status,
-    /// A C string that the library keeps. It becomes the output `text`, and there is no status.
+    /// A C string that the library keeps. It becomes the output `text`, and the call has no status.
     Text,
 }
 
@@ -86,7 +86,7 @@ pub enum Effect {
     StartsThread,
     /// Ends a thread.
     JoinsThread,
-    /// Starts a process that continues where its parent is.
+    /// Starts a process that continues at the same point as its parent.
     Forks,
     /// Starts a process that runs a fresh program.
     Spawns,

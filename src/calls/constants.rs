@@ -74,7 +74,7 @@ fn known(name: &str) -> &'static Constants {
     Constants::find(name).unwrap_or_else(|| panic!("constants.txt has no `{name}`"))
 }
 
-/// Streams that exist without being made, from `driver_types.h`.
+/// Streams that exist without being created, from `driver_types.h`.
 pub static BUILT_IN_STREAMS: LazyLock<&Constants> = LazyLock::new(|| known("stream"));
 
 /// Files that a worker may open with `dlopen`, by index in this list.

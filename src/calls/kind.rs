@@ -25,7 +25,7 @@ pub enum ParamKind {
     Handle(&'static str),
     /// The name of a kernel file embedded from `scenarios/kernels/`, passed as PTX text.
     Ptx,
-    /// A binary that an earlier step linked, passed in a container of the kind that nvcc makes.
+    /// A binary that an earlier step linked, passed in a container of the kind that nvcc generates.
     FatBinary(&'static str),
     /// A list of kernel arguments (integers or handles), passed as `void**`.
     Arguments,

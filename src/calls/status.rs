@@ -11,7 +11,7 @@ use std::ffi::CStr;
 
 use crate::library::CallLibrary;
 
-/// The status of the simulated driver for what it does not model.
+/// The status of the simulated driver for calls that it does not model.
 pub const SIM_NOT_MODELLED: i64 = 60000;
 
 /// Returns the codes of a library, sorted, with their names.

@@ -7,7 +7,7 @@ use std::fmt;
 pub(crate) enum TableError {
     /// A line does not have this form.
     Line(&'static str),
-    /// A word of a line, and what is wrong with it.
+    /// A word of a line, and the error in it.
     Word(&'static str, &'static str),
     /// The allowed words, and the word that was found instead.
     Found(&'static str, &'static str),

@@ -45,7 +45,7 @@ pub enum Problem {
     Truncated(String),
     /// The document is larger than allowed, or not in the format that it claims.
     Wrong(String),
-    /// The system refused to read it.
+    /// The system denied reading it.
     Unreadable(String),
 }
 

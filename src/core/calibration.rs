@@ -14,7 +14,7 @@ pub struct Calibration {
     /// again.
     #[serde(default)]
     pub at_ns: u64,
-    /// NVML v2 `used` before these workers: what co-tenants held. Null in reports of version 1.0.
+    /// NVML v2 `used` before these workers: the memory of co-tenants. Null in reports of version 1.0.
     #[serde(default)]
     pub baseline_bytes: Option<u64>,
     /// Memory change caused by `cuInit` alone, in bytes: the driver-initialization footprint, or 0 if a co-tenant
@@ -23,10 +23,10 @@ pub struct Calibration {
     pub init_bytes: Option<u64>,
     /// The largest change on this GPU while a worker made no CUDA call.
     pub null_bytes: u64,
-    /// The change that `cuInit` and one primary context made together; 0 too where memory could not be read, and then
-    /// it is not sound.
+    /// The change caused by `cuInit` and one primary context together. Also 0 if memory could not be read; then the
+    /// calibration is not sound.
     pub context_bytes: u64,
-    /// The additional change that the allocation made.
+    /// The additional change caused by the allocation.
     pub allocation_bytes: u64,
     /// The size of the allocation.
     pub allocated_bytes: u64,

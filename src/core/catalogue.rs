@@ -233,8 +233,8 @@ fn load_embedded(files: &[Embedded]) -> Result<Vec<Scenario>, SelectError> {
             })
             .collect();
         let mut all = read(first);
-        // The part of a thread that could not start is read here, and so is that of one that panicked: the panic comes
-        // again with its message.
+        // The part of a thread that could not start is read here, and so is the part of a thread that panicked: the
+        // panic recurs with its message.
         let joined = others
             .into_iter()
             .map(|(part, thread)| (part, thread.and_then(|thread| thread.join().ok())));
@@ -269,7 +269,7 @@ pub fn load_file(path: &str) -> Result<Scenario, SelectError> {
     };
     match scenario::load_scenario(&name_of(Path::new(path)), path, &source, &kernel_names()) {
         Ok(mut scenario) => {
-            // A copy of a file that comes with the program runs no code of the user's own.
+            // A copy of a built-in file runs no code of the user's own.
             if scenario.has_python_lines() && !embedded_files().any(|file| file.source == source) {
                 scenario.hazards.push(Hazard::Code);
             }

@@ -24,7 +24,7 @@ const LONGEST_LINE: usize = 4 << 20;
 pub struct Channel {
     stream: UnixStream,
     pending: Vec<u8>,
-    /// The last descriptor that was sent along and not yet taken.
+    /// The last descriptor that was sent with a document and not yet taken.
     sent_along: Option<OwnedFd>,
     closed: bool,
 }
@@ -35,7 +35,7 @@ pub enum ChannelError {
     /// The other side has closed its end.
     #[error("the other side closed the channel")]
     Closed,
-    /// The system refused to send or receive.
+    /// The system failed to send or receive.
     #[error("the channel failed: {0}")]
     Io(#[from] io::Error),
     /// The other side sent an invalid message.
@@ -203,7 +203,8 @@ impl Channel {
         self.sent_along.take()
     }
 
-    /// Closes the sending direction: the other side reads the end of the channel. What it sends can still be read here.
+    /// Closes the sending direction: the other side reads the end of the channel. Messages from the other side can
+    /// still be read here.
     pub fn hang_up(&self) {
         let _ = self.stream.shutdown(Shutdown::Write);
     }

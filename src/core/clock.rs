@@ -1,4 +1,4 @@
-//! The only place where clocks are read.
+//! The only module that reads clocks.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};

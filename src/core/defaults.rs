@@ -1,4 +1,4 @@
-//! Defaults, for what neither a file nor the command line sets, if more than one module needs them.
+//! Defaults for values that neither a file nor the command line sets, if more than one module needs them.
 
 /// The driver that workers use, as in `--on`.
 pub const ON: &str = "cuda";
@@ -12,15 +12,15 @@ pub const LOCK_FOLDER: &str = "/tmp/cuda-pitfalls-locks";
 pub const REPEAT: u32 = 5;
 /// Attempts of each row of a survey.
 pub const SURVEY_REPEAT: u32 = 3;
-/// Attempts of each mask that `survey mask --generate` makes.
+/// Attempts of each mask that `survey mask --generate` creates.
 pub const GENERATED_REPEAT: u32 = 1;
 /// The most seconds that a row of `survey python` may take.
 pub const ROW_TIMEOUT_S: u64 = 60;
 /// The most that environments of packages take on disk between two of them, as in `--disk`.
 pub const ENVIRONMENTS_SIZE: &str = "24GiB";
-/// CPUs for each row that `survey python` asks at once.
+/// CPUs for each row that `survey python` runs at the same time.
 pub const CPUS_PER_JOB: usize = 4;
-/// The most rows that `survey python` asks at once.
+/// Maximum number of rows that `survey python` runs at the same time.
 pub const MOST_JOBS: usize = 16;
 /// Maximum time that a run waits for another run on its GPUs, as in `--wait`.
 pub const WAIT: &str = "10m";

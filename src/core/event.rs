@@ -21,7 +21,7 @@ pub const PROTOCOL: u32 = 5;
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(tag = "command", rename_all = "snake_case")]
 pub enum Command {
-    /// The first message: what the worker must load before its first step.
+    /// The first message: the libraries and functions that the worker must load before its first step.
     Prepare {
         /// The C names of all calls that steps make: their libraries and symbols are resolved now.
         calls: Vec<String>,
@@ -121,11 +121,11 @@ pub enum Event {
         /// The state.
         probe: Probe,
     },
-    /// The process has a filter on its system calls. The descriptor that is sent along is what answers it.
+    /// The process has a filter on its system calls. The descriptor that comes with the message answers it.
     Filtered,
-    /// The worker itself failed, so the attempt says nothing about CUDA.
+    /// The worker itself failed, so the attempt gives no information about CUDA.
     Broken {
-        /// What failed.
+        /// The failure.
         message: String,
     },
     /// All steps are done, and the process is about to leave.
@@ -272,11 +272,11 @@ pub enum Value {
 pub struct Probe {
     /// The status of `cuDeviceGetCount`, which shows if the driver is initialized.
     pub status: Option<Status>,
-    /// UUIDs of the visible GPUs in CUDA order; null if the driver did not say.
+    /// UUIDs of the visible GPUs in CUDA order; null if the driver did not report them.
     pub visible: Option<Vec<String>>,
     /// For each visible GPU, in CUDA order: `true` if its primary context is active.
     pub active: Option<Vec<bool>>,
-    /// The CUDA ordinal of the GPU of the calling thread's current context; null if there is no current context.
+    /// The CUDA ordinal of the GPU of the calling thread's current context; null without a current context.
     pub current: Option<i32>,
     /// The status of `cuCtxGetDevice`, if a context is current but its GPU could not be read.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -26,15 +26,15 @@ pub struct Examination {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Place")]
 pub struct HostState {
-    /// The user that asked.
+    /// The user that runs `doctor`.
     pub uid: u32,
     /// Its groups.
     pub groups: Vec<u32>,
-    /// The container, such as `docker`; null where no mark of one was found.
+    /// The container, such as `docker`; null if no mark of a container was found.
     pub container: Option<String>,
     /// `true` if a filter of system calls (seccomp) applies to it; null if the kernel does not report it.
     pub is_filtered: Option<bool>,
-    /// The version of the kernel's driver; null where no driver is loaded, or cannot be seen.
+    /// The version of the kernel's driver; null if no driver is loaded, or if it cannot be seen.
     pub module_version: Option<String>,
     /// The GPUs that the kernel's driver has.
     pub gpus: Vec<KernelGpu>,
@@ -53,7 +53,7 @@ pub struct HostState {
 pub struct KernelGpu {
     /// The number of its device file: `/dev/nvidia0` for 0.
     pub device_minor: u32,
-    /// Its UUID; null if the kernel did not say.
+    /// Its UUID; null if the kernel did not report it.
     pub uuid: Option<String>,
 }
 
@@ -198,7 +198,7 @@ pub enum StartChange {
 /// The result of an attempt to open a file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FileTry {
-    /// The file as the tables name it, with `*` for what differs between processes.
+    /// The file in the form of the tables, with `*` for parts that differ between processes.
     pub file: String,
     /// The error; null if it was opened.
     pub error: Option<String>,
@@ -215,7 +215,7 @@ pub struct FileTry {
 pub struct CallTry {
     /// Its name.
     pub call: String,
-    /// The error or the signal that it got and should not have; null if it was not refused.
+    /// The unexpected error or signal; null if the call was not denied.
     pub error: Option<String>,
 }
 
@@ -294,7 +294,7 @@ pub struct ProcessExamination {
     pub pid: u32,
     /// Its program, without arguments.
     pub program: String,
-    /// Its user; null if the kernel did not say.
+    /// Its user; null if the kernel did not report it.
     pub uid: Option<u32>,
     /// The number of its threads.
     pub threads: Option<u64>,

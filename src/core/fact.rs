@@ -126,7 +126,7 @@ pub struct FactKind {
 /// The column in reports and pages for the observations of a fact.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FactColumn {
-    /// Beside the call, as what it returned.
+    /// Next to the call, as its result.
     WithCall,
     /// Beside the change in memory.
     WithMemory,
@@ -134,7 +134,7 @@ pub enum FactColumn {
     Alone {
         /// The heading of the column.
         heading: &'static str,
-        /// The prefix of the value where there is no column.
+        /// The prefix of the value in places without a column.
         brief: &'static str,
         /// The tables that show it although no check tests it.
         unasked: Unasked,

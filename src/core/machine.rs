@@ -13,7 +13,7 @@ use cuda_pitfalls_calls::CallLibrary;
 /// The host as this run found it. No host name, user, address or serial number is kept.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Machine {
-    /// The driver's version, such as `580.159.04`; null if NVML did not say.
+    /// The driver's version, such as `580.159.04`; null if NVML did not report it.
     pub driver_version: Option<String>,
     /// The CUDA version the driver supports, as `13000` for 13.0.
     pub cuda_driver_version: Option<i32>,
@@ -31,7 +31,7 @@ pub struct Machine {
     pub architecture: String,
     /// Containers and namespaces, as far as known.
     pub isolation: Isolation,
-    /// Environment variables about CUDA that were set where the run was started, by allow-list.
+    /// Environment variables about CUDA that were set when the run was started, by allow-list.
     pub environment: BTreeMap<String, String>,
     /// `true` if an MPS control pipe is at the path where clients look for it.
     pub mps: bool,
@@ -39,7 +39,7 @@ pub struct Machine {
     /// a container.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pci_gpus: Option<u64>,
-    /// The interpreter that runs Python lines; absent where none was needed or found.
+    /// The interpreter that runs Python lines; absent if none was needed or found.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub python: Option<Interpreter>,
     /// The reasons why libraries, NVML or an interpreter could not be queried, as fixed words; empty on a working
@@ -146,7 +146,7 @@ pub struct Runtime {
     /// The file, with links resolved. Left out of a scenario of a compact report.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub path: String,
-    /// Its version, such as `13.0`; null if it did not say.
+    /// Its version, such as `13.0`; null if the library did not report it.
     pub version: Option<String>,
     /// The number `cudaRuntimeGetVersion` gave, such as 13000.
     pub number: Option<i32>,

@@ -281,7 +281,7 @@ pub enum EntryEnd {
 /// that is not set.
 ///
 /// `gpus` are the UUIDs (`GPU-xxxxxxxx-xxxx-…`) of all GPUs, in the order in which CUDA would number them without a
-/// mask and with this `order`. On equal GPUs that is PCI order, whatever `order` says.
+/// mask and with this `order`. On equal GPUs that is PCI order, regardless of `order`.
 pub fn parse(mask: Option<&str>, order: Option<&str>, gpus: &[String]) -> Parsed {
     read(mask, order, gpus).parsed
 }
@@ -429,7 +429,7 @@ fn digits_of(entry: &str) -> Option<&str> {
         .or_else(|| entry.strip_prefix("MIG-"))
 }
 
-/// The number of digits of a whole UUID.
+/// The number of digits of a complete UUID.
 const WHOLE: usize = 32;
 
 /// The whitespace of C's `isspace`.
@@ -464,7 +464,7 @@ fn by_ordinal(entry: &str, gpus: &[String]) -> Result<usize, EntryEnd> {
     }
 }
 
-/// Returns the index of the GPU whose UUID alone begins with an entry's digits.
+/// Returns the index of the only GPU whose UUID begins with an entry's digits.
 fn by_uuid(entry: &str, gpus: &[String]) -> Result<usize, EntryEnd> {
     let mut wanted = String::new();
     for letter in digits_of(entry)

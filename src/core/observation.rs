@@ -47,11 +47,11 @@ pub struct StepObservation {
     pub elapsed_ns: u64,
     /// `true` if the driver was initialized in the process; null if it was not queried.
     pub initialised: Option<bool>,
-    /// The GPUs that the process saw, in CUDA order; null if the driver did not say.
+    /// The GPUs that the process saw, in CUDA order; null if the driver did not report them.
     pub visible: Option<Vec<String>>,
     /// The visible GPUs whose primary context was active.
     pub contexts: Option<Vec<String>>,
-    /// The GPU of the thread's current context, or `none`; null if the driver did not say.
+    /// The GPU of the thread's current context, or `none`; null if the driver did not report it.
     pub current: Option<String>,
     /// Memory by GPU.
     pub memory: BTreeMap<String, MemoryObservation>,

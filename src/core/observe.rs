@@ -1,6 +1,6 @@
-//! From a recording to an observation: what one attempt showed, in the words of the scenario file.
+//! Turns a recording into an observation: the results of one attempt, in the terms of the scenario file.
 //!
-//! Pure; a stored report gives the same observations as the run itself.
+//! The module is pure; a stored report gives the same observations as the run itself.
 
 mod attempt;
 #[doc(hidden)]

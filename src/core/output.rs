@@ -1,4 +1,4 @@
-//! Writing files that a user names: whole or not at all, and through no link.
+//! Writes files with names from the user: completely or not at all, and through no link.
 
 use std::fs::{File, OpenOptions, Permissions, canonicalize, read_link};
 use std::io::{self, BufWriter, Write as _};
@@ -14,7 +14,7 @@ use crate::owner::is_anothers;
 
 /// The mode of a file that all users may read; the umask removes bits.
 pub const EVERYBODY: u32 = 0o644;
-/// The mode of what may hold a private trace.
+/// The mode of a file that may contain a private trace.
 pub const OWNER: u32 = 0o600;
 
 /// Writes a file. The type of the file decides, however its path is spelled:

@@ -67,7 +67,7 @@ pub struct CasePlan {
     pub does: String,
     /// `CUDA_VISIBLE_DEVICES` at exec, as UUIDs; null if the worker starts without a mask.
     pub mask: Option<Vec<String>>,
-    /// The rest of the environment that the case asks for.
+    /// Additional environment variables of the case.
     pub env: BTreeMap<String, String>,
     /// `true` if the worker runs probes after each step.
     pub probes: bool,

@@ -1,4 +1,4 @@
-//! Python lines: how a step stores one, what it returns, and which other steps a case may have.
+//! Python lines: the format of a step with a line, its result, and the other steps that a case may have.
 
 use cuda_pitfalls_calls::{CallLibrary, status};
 use schemars::JsonSchema;

@@ -29,8 +29,8 @@ pub struct Recording {
     pub polling: Option<Polling>,
     /// The end of the worker.
     pub exit: ProcessExit,
-    /// Faults of the measurement that can be known only while it is made: memory that did not settle, a sampler that
-    /// was lost, an interruption.
+    /// Faults of the measurement that can be known only while it is made: memory that did not stabilize, a lost
+    /// sampler, an interruption.
     pub incidents: Vec<Invalidation>,
     /// The last bytes of the worker's stdout, if it wrote any.
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -49,15 +49,15 @@ pub struct Recording {
     pub libraries: Vec<MappedLibrary>,
 }
 
-/// The system calls that all processes under a filter made from the begin of one step to that of the next. Those of
-/// the worker's own channel are left out.
+/// The system calls that all processes under a filter made from the beginning of one step to the beginning of the next.
+/// Those of the worker's own channel are left out.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct StepSystemCalls {
     /// The step; null before the first, while the libraries are loaded.
     pub step: Option<usize>,
     /// Number of times that each system call was made.
     pub calls: BTreeMap<String, u64>,
-    /// The paths that they named, as [`crate::refusal::normalize_path`] writes them.
+    /// The paths in these calls, in the form of [`crate::refusal::normalize_path`].
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub paths: BTreeMap<String, PathUse>,
     /// System calls and files that failed because a step denies them, such as `openat /dev/nvidia0: EPERM`, with the
@@ -113,7 +113,7 @@ pub struct ProcessExit {
     pub code: Option<i32>,
     /// The signal that ended it, by name.
     pub signal: Option<String>,
-    /// Signals that the harness sent, in order. An attempt with a signal concludes nothing, unless the scenario asks
+    /// Signals that the harness sent, in order. An attempt with a signal concludes nothing, unless the scenario tests
     /// whether a step returns at all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sent: Vec<String>,

@@ -7,16 +7,16 @@ use std::str::FromStr;
 use glob::{MatchOptions, Pattern};
 use syscalls::Sysno;
 
-/// The name of the step that refuses.
+/// The name of the step that denies files and system calls.
 pub const STEP: &str = "seccomp";
 /// The argument of the step that selects what the filter denies.
 pub const WHAT: &str = "refuse";
-/// Its argument that names the error.
+/// The argument of the step with the error.
 pub const ERROR: &str = "with";
 /// The argument of a filter that denies nothing.
 pub const NOTHING: &str = "nothing";
 
-/// The folder that stands for `/` of the simulated machine. Its driver asks for its needs there, and opens nothing.
+/// The directory that represents `/` of the simulated machine. Its driver requests its needs there, and opens nothing.
 pub const SIMULATED: &str = "/cuda-pitfalls-sim";
 /// `EISNAM`: the answer to the simulated driver for a file that no rule denies.
 const THERE: i32 = 120;
@@ -29,9 +29,9 @@ const EACCES: i32 = 13;
 /// A file or system call that a filter denies.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refused {
-    /// Nothing: the filter is there, and answers nothing. The control of every refusal.
+    /// Nothing: the filter is set, and denies nothing. The control of every denial.
     Nothing,
-    /// Every file whose path matches, as the program writes it; `*` stands for a part of one name.
+    /// Every file with a matching path, as the program writes it; `*` matches a part of one name.
     File(Pattern),
     /// A system call, made by any process.
     Call(Sysno),

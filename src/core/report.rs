@@ -1,7 +1,7 @@
 //! The report: one JSON document per run. Nothing else remains of a run.
 //!
-//! What was recorded is stored apart from what was judged, so that [`crate::judge`] can compute verdicts again at any
-//! time. Integers are bytes and nanoseconds, with the unit in the name; a value that could not be read is null.
+//! Recordings are stored apart from judgments, so that [`crate::judge`] can compute verdicts again at any time.
+//! Integers are bytes and nanoseconds, with the unit in the name; a value that could not be read is null.
 
 mod asked;
 mod compact;
@@ -41,14 +41,14 @@ pub const SCHEMA: &str = "cuda-pitfalls-report";
 /// A reader of a compact report must know this word: without attempts, verdicts cannot be judged again.
 pub const COMPACT: &str = "compact";
 
-/// The whole document.
+/// The complete document.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "Document<ScenarioReport>")]
 #[schemars(!try_from)]
 pub struct Report {
     /// The type of the document.
     pub schema: SchemaId,
-    /// Words that a reader must know; a reader that does not must refuse the document.
+    /// Words that a reader must know; a reader that does not know one must reject the document.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub must_understand: Vec<String>,
     /// Real driver or simulated machine.
@@ -68,9 +68,9 @@ pub struct Report {
 pub struct SchemaId {
     /// [`SCHEMA`].
     pub name: String,
-    /// Readers refuse documents of another major version.
+    /// Readers reject documents of another major version.
     pub major: u32,
-    /// Readers accept documents of a newer minor version and ignore what they do not know.
+    /// Readers accept documents of a newer minor version and ignore unknown parts.
     pub minor: u32,
 }
 
@@ -107,17 +107,17 @@ pub struct Run {
     pub finished_at: Option<String>,
     /// `CLOCK_MONOTONIC` at the start. All timestamps of this report are on the same clock.
     pub started_ns: u64,
-    /// Wall time of the whole run.
+    /// Wall time of the entire run.
     pub elapsed_ns: u64,
     /// The selectors of the command line; excluded ones begin with `!`.
     pub selectors: Vec<String>,
     /// Labels of the run, by `--label`: `node` is `gpu-17`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
-    /// The part of the selected instances that this run asked, such as `1/4`; absent for all.
+    /// The part of the selected instances that this run covers, such as `1/4`; absent for all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shard: Option<String>,
-    /// The requirements of `--require`, compared with what there was.
+    /// The requirements of `--require`, compared with the actual numbers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub require: Vec<Requirement>,
     /// Why skipped scenarios do not count as failures, as given by `--allow-skip`.
@@ -126,7 +126,7 @@ pub struct Run {
     /// The instance whose unexpected verdict ended the run early, by `--fail-fast`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stopped_by: Option<String>,
-    /// Instances that were selected but not asked, because the run was stopped.
+    /// Instances that were selected but not run, because the run was stopped.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub not_run: Vec<String>,
     /// `cuda` or `sim:<machine>`.
@@ -216,7 +216,7 @@ pub struct ScenarioReport {
     pub lacks: Option<String>,
     /// The libcudart it ran on; null if none was needed or found.
     pub libcudart: Option<Runtime>,
-    /// The plan; null if the machine lacks what the question needs.
+    /// The plan; null if the machine does not meet the requirements.
     pub plan: Option<Plan>,
     /// The answer.
     pub verdict: Verdict,
@@ -276,7 +276,7 @@ impl Outcome {
 pub struct Attempt {
     /// Its index in the order of all attempts of this scenario.
     pub order: u32,
-    /// What happened.
+    /// The recording.
     #[serde(flatten)]
     pub recording: Recording,
     /// Validity of the attempt, and its outcome.
@@ -313,7 +313,7 @@ impl Attempt {
     }
 }
 
-/// A report, whole or compact, that was parsed, but not checked.
+/// A report, full or compact, that was parsed but not checked.
 #[derive(Deserialize)]
 struct Document<S> {
     schema: SchemaId,

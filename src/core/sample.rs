@@ -11,12 +11,12 @@ use serde::{Deserialize, Serialize};
 pub enum SamplerCommand {
     /// Read every GPU once.
     Snapshot,
-    /// Read memory again and again until told otherwise.
+    /// Read memory repeatedly until the next command.
     Polling {
         /// Pause after each reading of all GPUs.
         rest_us: u64,
     },
-    /// Stop reading, and send what changed.
+    /// Stop reading, and send the changes.
     Stop,
 }
 
@@ -73,7 +73,7 @@ pub struct Gpu {
     pub reserved_bytes: Option<u64>,
     /// `Default`, `ExclusiveProcess`, …
     pub compute_mode: Option<String>,
-    /// The number of its device file, `/dev/nvidia0` for 0; absent where NVML did not say.
+    /// The number of its device file, `/dev/nvidia0` for 0; absent if NVML did not report it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device_minor: Option<u32>,
     /// `true` if the driver stays loaded without clients.
@@ -105,7 +105,7 @@ pub struct Reading {
     pub reserved_bytes: Option<u64>,
     /// NVML v1 `used`: with the driver's reserve.
     pub v1_used_bytes: Option<u64>,
-    /// Compute processes with a context on this GPU; null where the list could not be read.
+    /// Compute processes with a context on this GPU; null if the list could not be read.
     pub processes: Option<Vec<Process>>,
     /// Names of the errors of values that could not be read.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -119,7 +119,7 @@ pub struct Reading {
 pub struct Process {
     /// The PID as the driver sees it.
     pub pid: u32,
-    /// Its memory on this GPU; null if NVML does not say.
+    /// Its memory on this GPU; null if NVML does not report it.
     pub used_bytes: Option<u64>,
 }
 

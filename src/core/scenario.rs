@@ -1,6 +1,6 @@
-//! A scenario: one question, its cases, and what is expected and why.
+//! A scenario: one question, its cases, and the expected results with reasons.
 //!
-//! [`load`] turns the text of a file into a [`Scenario`], or into all errors of the file, each with its place.
+//! [`load`] turns the text of a file into a [`Scenario`], or into all errors of the file, each with its location.
 //! Nothing here uses a clock, a file, the environment or a GPU.
 
 mod check;
@@ -238,7 +238,7 @@ impl Hazard {
     }
 }
 
-/// The expected verdict, where it holds, and on what evidence.
+/// The expected verdict, the machines that it holds for, and the evidence.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Expectation {

@@ -14,7 +14,7 @@ pub struct Verdict {
     /// its cases imply the same.
     #[serde(default)]
     pub detail: String,
-    /// The verdict compared with what the file expects on this machine. `no_expectation` for an inconclusive verdict.
+    /// The verdict compared with the file's expectation for this machine. `no_expectation` for an inconclusive verdict.
     pub expectation: ExpectationMet,
     /// The expectations that failed, as text.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -30,7 +30,7 @@ pub struct Verdict {
     pub provenance: Provenance,
 }
 
-/// A stored verdict that differs from what the recordings show.
+/// A stored verdict that differs from the result of the recordings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChangedVerdict {
     /// The instance's name.
@@ -124,7 +124,7 @@ pub enum Reason {
     Residue,
     /// The API's result contradicts NVML's.
     Contradiction,
-    /// A fact that a check asks for could not be read.
+    /// A fact that a check tests could not be read.
     Unobservable,
     /// A step did not return before its deadline.
     Hang,
@@ -134,7 +134,7 @@ pub enum Reason {
     OomKilled,
     /// The worker died of a signal that the harness did not send.
     Crashed,
-    /// The worker left before it had made its steps.
+    /// The worker exited before it had made its steps.
     ExitedEarly,
     /// Processes were left behind.
     LeakedChildren,
@@ -152,7 +152,8 @@ pub enum Reason {
     TooFewAttempts,
     /// A Python line before the one in question raised an exception.
     SetupRaised,
-    // Skipped: it did not run. First the needs, to `HazardNotAllowed`, of which the first four are of any question.
+    // Skipped: it did not run. The needs come first, up to `HazardNotAllowed`. The first four of them apply to any
+    // scenario.
     /// NVML is not installed.
     NoNvml,
     /// The driver is not loaded.
@@ -196,7 +197,7 @@ pub enum Reason {
     System,
 }
 
-/// A reason why an attempt does not count, and what was seen.
+/// A reason why an attempt does not count, and the observation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Invalidation {
     /// The reason, as a closed word.
@@ -251,7 +252,7 @@ pub enum ExpectationMet {
     AsExpected,
     /// The verdict differs from the expectation of the file.
     Unexpected,
-    /// The file expects nothing on this machine, or there is no conclusive verdict.
+    /// The file expects nothing on this machine, or the verdict is not conclusive.
     #[default]
     NoExpectation,
 }
@@ -273,7 +274,7 @@ impl ExpectationMet {
 pub enum Provenance {
     /// A real driver.
     Measured,
-    /// The built-in simulated machine. A document that does not say who answered counts as simulated.
+    /// The built-in simulated machine. A document without this information counts as simulated.
     #[default]
     Simulated,
 }

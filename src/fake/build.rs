@@ -93,8 +93,7 @@ fn build_all() -> Result<(), BuildError> {
         link: vec![format!("-Wl,-soname,{stand_in}")],
         ..Cdylib::new("cuda_pitfalls_stand_in", "", &["build.rs"])
     })?;
-    // The table of functions of libcuda must not be bound by name: a trace takes out the names that a driver does not
-    // have.
+    // The table of libcuda functions must not be bound by name: a trace removes the names that a driver does not have.
     let forwards = vec![
         "-Wl,-soname,libcuda.so.1".to_owned(),
         "-Wl,-Bsymbolic".to_owned(),
@@ -115,7 +114,7 @@ fn build_all() -> Result<(), BuildError> {
         ),
         Cdylib::new("cuda_pitfalls_hook", "hook.rs", &["hook.rs", "build.rs"]),
     ];
-    // Each takes seconds of an optimising compiler, and this crate stands below most others.
+    // Each takes seconds of an optimizing compiler, and most other crates depend on this one.
     thread::scope(|scope| {
         let built = libraries.map(|library| scope.spawn(move || build_library(&library)));
         for library in built {
@@ -126,7 +125,7 @@ fn build_all() -> Result<(), BuildError> {
     })
 }
 
-/// Writes what is made of `shim/calls.txt`.
+/// Writes the sources that are generated from `shim/calls.txt`.
 fn write_sources(out: &Path) -> Result<(), BuildError> {
     let wrapped = out.join("wrapped.rs");
     let text = fs::read_to_string("shim/calls.txt")
@@ -175,7 +174,7 @@ impl Cdylib {
     }
 }
 
-/// Builds a shared library, and says where it is.
+/// Builds a shared library, and returns its path.
 fn build_library(library: &Cdylib) -> Result<PathBuf, BuildError> {
     let folder = PathBuf::from(cargo_variable("OUT_DIR"));
     let out = folder.join(format!("lib{}.so", library.name));

@@ -18,7 +18,7 @@ unsafe extern "C" {
 /// Sets the mask. Returns 1 if it has set it.
 #[unsafe(no_mangle)]
 pub extern "C" fn InitializeInjection() -> c_int {
-    // SAFETY: all texts end in NUL. Whoever names this library changes the environment on no other thread meanwhile.
+    // SAFETY: all texts end in NUL. The user of this library changes the environment on no other thread at that time.
     unsafe {
         let mask = getenv(c"CUDA_PITFALLS_HOOK_MASK".as_ptr());
         c_int::from(!mask.is_null() && setenv(c"CUDA_VISIBLE_DEVICES".as_ptr(), mask, 1) == 0)

@@ -16,7 +16,7 @@ pub const PRELOAD: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libcuda_pit
 /// The injection library of scenarios (`hook.rs`).
 pub const INJECTION: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libcuda_pitfalls_hook.so"));
 
-/// Functions that are wrapped only where all calls are counted (`shim/calls.txt`).
+/// Functions that are wrapped only if all calls are counted (`shim/calls.txt`).
 pub const QUESTIONS: &[&str] = &include!(concat!(env!("OUT_DIR"), "/questions.rs"));
 
 /// Functions that [`FORWARDING`] has only for a driver that lacks them (`shim/calls.txt`).

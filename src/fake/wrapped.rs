@@ -325,7 +325,7 @@ fn wrapper(index: usize, wrapper: &Wrapper) -> String {
     if let Wrapping::Told(kind) = way {
         before = format!("let number = crate::special::before_told({index}, \"{kind}\");");
         if kind == "module" {
-            // What is told of a load has memory read, too.
+            // Memory is read for each reported load, too.
             is_free = "if number > 0 { 0 } else ";
         }
     }
@@ -393,7 +393,7 @@ fn held_code(index: usize, held: &str, arguments: &str) -> (&'static str, String
     }}
     "
     );
-    // A synchronisation may take long, and these others take no memory that the page has.
+    // A synchronization may take long, and these others allocate no memory that the page has.
     if matches!(held, "synced" | "graph" | "retained" | "mapped") {
         return ("", taken);
     }

@@ -23,7 +23,7 @@ pub fn process_in(folder: &std::path::Path) -> cuda_pitfalls_core::examination::
     process::examine_in(folder, 0)
 }
 
-/// Does what the parent wants, and says so.
+/// Executes the parent's task, and reports the results.
 ///
 /// # Safety
 /// `fd` must be this process's end of a channel, inherited and without another owner.

@@ -47,7 +47,7 @@ impl Folder {
     /// Returns an error if a system call fails, or if the path has a character that the loader would interpret. The
     /// error has the path.
     pub fn create() -> io::Result<Folder> {
-        // As for other programs, an empty TMPDIR is none.
+        // An empty TMPDIR counts as unset, as for other programs.
         let parent = Some(std::env::temp_dir()).filter(|parent| !parent.as_os_str().is_empty());
         let parent = parent.unwrap_or_else(|| "/tmp".into());
         let made =
@@ -67,7 +67,7 @@ impl Folder {
     /// Returns the errors of [`Folder::create`].
     pub fn create_in(place: &Path, is_open: bool) -> io::Result<Folder> {
         let mode = if is_open { OPEN_MODE } else { MODE };
-        // The loader splits LD_LIBRARY_PATH at `:` and `;`, and expands what follows `$`.
+        // The loader splits LD_LIBRARY_PATH at `:` and `;`, and expands `$` with the text behind it.
         if let Some(byte) = place
             .as_os_str()
             .as_bytes()
@@ -92,8 +92,8 @@ impl Folder {
                 _lock: lock,
             }),
             Err(error) => {
-                // By their names: to list a folder takes a descriptor, of which there may be none. Without its lock no later
-                // run would remove it.
+                // By their names: listing a directory needs a descriptor, and none may be left. Without its lock no
+                // later run would remove it.
                 let path = folder.keep();
                 let _ = [UNLOCKED, LOCK].map(|name| fs::remove_file(path.join(name)));
                 let _ = fs::remove_dir(&path);

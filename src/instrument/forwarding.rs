@@ -26,7 +26,7 @@ const ADDRESS: (&[u8], usize) = (b"cuda-pitfalls:address:", 512);
 const LIBCUDA: (&[u8], usize) = (b"cuda-pitfalls:libcuda:", 1280);
 const RETURNS: (&[u8], usize) = (b"cuda-pitfalls:returns:", 2048);
 const NEEDED: &[u8] = b"cuda-pitfalls:needed:";
-/// The words behind the path of libcuda, each only where it is wanted (src/fake/shim/original.rs).
+/// The words behind the path of libcuda, each only if it is wanted (src/fake/shim/original.rs).
 const ALL_CALLS: &[u8] = b"\0all calls";
 const MEMORY: &[u8] = b"\0memory";
 /// The longest path of a libcuda, in bytes: the room in the list of needed libraries.

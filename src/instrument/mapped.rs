@@ -94,7 +94,7 @@ fn is_simulated(path: &[u8]) -> Option<bool> {
     // SAFETY: with RTLD_NOLOAD nothing is loaded and no constructor runs.
     let library =
         unsafe { Library::open(Some(OsStr::from_bytes(path)), RTLD_LAZY | RTLD_NOLOAD) }.ok()?;
-    // SAFETY: only the presence of the symbol is asked for.
+    // SAFETY: only the presence of the symbol is queried.
     Some(unsafe { library.get::<*const ()>(MARKER.as_bytes()) }.is_ok())
 }
 

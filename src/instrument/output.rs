@@ -11,7 +11,7 @@ use cuda_pitfalls_core::clock::SLICE_NS;
 /// Number of bytes that a ready pipe takes at once without blocking (POSIX: `PIPE_BUF`).
 const PIECE: usize = 4096;
 
-/// Writes a line to stderr, as [`write()`] does. Errors are ignored, because there is nowhere to report them.
+/// Writes a line to stderr, like [`write()`]. Errors are ignored, because they cannot be reported anywhere.
 pub fn print_line(line: &str) {
     let _ = write(io::stderr(), format!("{line}\n").as_bytes());
 }

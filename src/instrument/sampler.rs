@@ -1,8 +1,8 @@
 //! The process that reads NVML, and the only user of nvml-wrapper.
 //!
 //! It is a separate process because NVML can hang with the driver: then only the sampler hangs. It keeps one NVML
-//! session open for the whole run and reads every physical GPU on demand. In between, if told to, it reads them
-//! continuously.
+//! session open for the entire run and reads every physical GPU on demand. In between, it can read them continuously on
+//! command.
 
 mod gpus;
 mod inventory;

@@ -34,7 +34,7 @@ const SIZED: &str = "h200-x";
 /// is for programs that ask more of a driver than the simulated one has, and shows whether they call `cuInit`.
 pub const NO_DEVICE: &str = "no-device";
 
-/// The version that the driver of [`NO_DEVICE`] says it has: no runtime is newer.
+/// The version that the driver of [`NO_DEVICE`] reports: no runtime is newer.
 pub const NO_DEVICE_VERSION: u32 = 13_990;
 
 /// Returns the results that its driver returns by itself, in the form that the forwarding library reads. After a
@@ -65,7 +65,7 @@ pub fn unmodeled_functions(folder: &Path) -> BTreeSet<String> {
     let Ok(file) = fs::File::open(folder.join(UNMODELLED)) else {
         return BTreeSet::new();
     };
-    // Each process writes a name once, so many processes write far more than there are names.
+    // Each process writes a name once, so many processes write far more lines than there are names.
     let names = BufReader::new(file.take(MOST_UNMODELLED_BYTES)).lines();
     names.map_while(Result::ok).collect()
 }

@@ -5,7 +5,7 @@ use cuda_pitfalls_core::channel::Channel;
 use cuda_pitfalls_core::event::Status;
 use cuda_pitfalls_core::examination::{ExaminerMessage, StartCall};
 
-/// Says what a start does, call by call: after a hang or a crash the last line names the call.
+/// Reports the progress of a start, call by call: after a hang or a crash the last line identifies the call.
 pub(crate) struct Speaker<'a> {
     pub(crate) channel: &'a Channel,
 }

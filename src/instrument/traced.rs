@@ -20,7 +20,7 @@ pub use cuda_pitfalls_fake::PRELOAD as HOOK;
 /// The file name of the hook library.
 const PRELOAD_NAME: &str = "libcuda_pitfalls_preload.so";
 
-/// The name of the folder of the hook library, made from the hash of its content.
+/// The name of the hook library's directory, derived from the hash of its content.
 static HOOK_FOLDER: LazyLock<String> = LazyLock::new(|| {
     let digits: String = hmac_sha256::Hash::hash(HOOK)
         .iter()

@@ -25,7 +25,7 @@ pub fn caller_umask() -> u32 {
     CALLERS.load(Ordering::Relaxed)
 }
 
-/// Keeps the umask of the caller, as the process says that started this one.
+/// Keeps the umask of the caller, as reported by the process that started this one.
 pub fn keep_umask(callers: u32) {
     CALLERS.store(callers, Ordering::Relaxed);
 }

@@ -37,7 +37,7 @@ pub struct Outline {
     pub instances: Vec<String>,
 }
 
-/// An outline and the first digits of the SHA-256 of its file, which tell one state of a file from another.
+/// An outline and the first digits of the SHA-256 of its file, which distinguish versions of a file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct IndexEntry {
     sha256: String,

@@ -14,7 +14,7 @@ pub struct Shard {
 }
 
 impl Shard {
-    /// Parses `INDEX/COUNT`, such as `1/4`; `None` if there is no such part.
+    /// Parses `INDEX/COUNT`, such as `1/4`; `None` if the part does not exist.
     pub fn parse(text: &str) -> Option<Shard> {
         let (index, count) = text.split_once('/')?;
         let (index, count) = (parse_digits(index)?, parse_digits(count)?);

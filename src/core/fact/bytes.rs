@@ -72,7 +72,7 @@ const GROWN: Amount = Amount {
     description: "The change in device memory since the step before.",
     words: "the growth of memory on",
     bytes: |look, gpu| Some((USED.bytes)(look, gpu)? - start(look, gpu)?),
-    // The footprint is taken when the driver is initialised, so nothing that a later step takes is hidden.
+    // The footprint is allocated when the driver is initialized, so nothing that a later step allocates is hidden.
     hidden: |look, gpu| {
         let was_initialised = look
             .before()
@@ -217,7 +217,8 @@ fn compare_uncertain(
         bytes
     };
     let high = bytes + most;
-    // The answer changes only at a bound of the matcher, so it is enough to ask at the bounds and one byte beside them.
+    // The answer changes only at a bound of the matcher, so it is enough to evaluate it at the bounds and one byte away
+    // from them.
     let bounds = matcher.operands().filter_map(|operand| match operand {
         Operand::Int(bound) => Some(i128::from(*bound)),
         _ => None,

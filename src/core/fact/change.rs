@@ -27,7 +27,7 @@ pub struct Change {
     pub facts: Vec<Fact>,
 }
 
-/// A change as it is stored in documents: the number of the step, its label, and what was seen.
+/// A change in its stored form: the number of the step, its label, and the facts.
 #[derive(Serialize, Deserialize, JsonSchema)]
 struct StoredChange(u32, String, Vec<Fact>);
 
@@ -57,11 +57,11 @@ pub enum Fact {
     Value(String, Token),
     /// The driver is initialized, or not; null if it was not queried.
     Initialised(Option<bool>),
-    /// The GPUs that the process sees, in CUDA order; null if the driver did not say.
+    /// The GPUs that the process sees, in CUDA order; null if the driver did not report them.
     Visible(Option<Vec<String>>),
-    /// The visible GPUs whose primary context is active; null if the driver did not say.
+    /// The visible GPUs with an active primary context; null if the driver did not report them.
     Contexts(Option<Vec<String>>),
-    /// The GPU of the thread's current context, or `none`; null if the driver did not say.
+    /// The GPU of the thread's current context, or `none`; null if the driver did not report it.
     Current(Option<String>),
     /// A GPU, and the class of the change in its memory; null if it could not be read.
     Memory(String, Option<Class>),
@@ -71,7 +71,7 @@ pub enum Fact {
     Row(RowFact),
 }
 
-/// A fact in a row of a survey. Null stands for a value that could not be measured.
+/// A fact in a row of a survey. Null means that the value could not be measured.
 #[derive(
     Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]

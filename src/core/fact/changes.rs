@@ -62,7 +62,7 @@ impl ProcessState {
         facts
     }
 
-    /// Changes the state by a fact, and by what the fact foretells.
+    /// Changes the state by a fact, and by the consequences of the fact.
     pub fn apply_fact(&mut self, fact: &Fact) {
         match fact {
             Fact::Initialised(initialised) => self.initialised = *initialised,

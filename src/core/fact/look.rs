@@ -51,10 +51,10 @@ impl<'a> Look<'a> {
 pub enum Truth {
     /// The fact holds.
     Yes,
-    /// The fact fails; the text says what is and what should be.
+    /// The fact fails; the text has the actual value and the required one.
     No(String),
-    /// A fact that another process can change fails, such as one of device memory; the text says what is and what
-    /// should be.
+    /// A fact that another process can change fails, such as one about device memory; the text has the actual value and
+    /// the required one.
     NoOfMemory(String),
     /// The fact could not be determined, for this reason.
     Unknown(String),

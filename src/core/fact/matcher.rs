@@ -107,7 +107,7 @@ pub struct Matcher {
 pub enum Operand {
     /// An integer. Text such as `"64 MiB"` becomes an integer when the file is read.
     Int(i64),
-    /// Text, after the plan has filled in `${gpus}` and `${gpu0}`; text of digits alone compares as an integer.
+    /// Text, after the plan has filled in `${gpus}` and `${gpu0}`; text that consists of digits compares as an integer.
     Text(String),
     /// A value of another step, written `"@label.name"`.
     Value {
@@ -224,7 +224,7 @@ impl Matcher {
         bounds.collect::<Vec<_>>().join(" and ")
     }
 
-    /// Compares a value with every bound. `subject` names the value in messages.
+    /// Compares a value with every bound. `subject` is the name of the value in messages.
     pub(super) fn compare(
         &self,
         subject: &str,

@@ -1,7 +1,7 @@
 //! `memory`: the class of the change in device memory, by GPU.
 //!
-//! Memory is read from outside, for the GPU as a whole, so other processes may hide a part of a change. Here and in
-//! [`super::bytes`] a fact holds if it holds whatever they hide, fails if it fails whatever they hide, and is
+//! Memory is read from outside, for the entire GPU, so other processes may hide a part of a change. Here and in
+//! [`super::bytes`] a fact holds if it holds for any hidden part, fails if it fails for any hidden part, and is
 //! undetermined otherwise.
 
 use serde_json::json;

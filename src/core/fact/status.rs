@@ -1,4 +1,4 @@
-//! `status`: what the call returned, by name.
+//! `status`: the result of the call, by name.
 
 use serde_json::{Value, json};
 
@@ -29,7 +29,7 @@ pub(super) const STATUS: FactKind = FactKind {
                 name: Some(name), ..
             }),
         ) if names.contains(name) => vec![Truth::Yes],
-        // Some GPUs lack what is asked for, such as memory of their own.
+        // Some GPUs lack the queried feature, such as their own memory.
         (
             names,
             Some(Status {

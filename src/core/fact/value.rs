@@ -1,4 +1,4 @@
-//! `value`: what the call returned in addition to its status, by name.
+//! `value`: values that the call returned in addition to its status, by name.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Words for what a call returned and for what was seen, the same in every format.
+//! Words for results of calls and for observations, the same in every format.
 //!
 //! Nothing is escaped here; each format escapes its own output.
 

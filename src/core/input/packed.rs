@@ -9,7 +9,7 @@ use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
 
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
-/// The largest window of a Zstandard frame, which has to be kept in memory. `zstd -19` takes 8 MiB.
+/// The largest window of a Zstandard frame, which has to be kept in memory. `zstd -19` uses 8 MiB.
 const MOST_WINDOW_BYTES: u64 = 32 << 20;
 const PIECE: usize = 1 << 17;
 /// The largest ratio of unpacked to compressed size, beyond [`ALWAYS_BYTES`]. Reports unpack to 9 to 40 times their

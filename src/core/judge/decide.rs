@@ -150,10 +150,10 @@ fn numbers(trap: &EffectCount, control: Option<&EffectCount>) -> String {
     }
 }
 
-/// Counts the attempts of a case that show the effect, or says why one of them cannot be judged.
+/// Counts the attempts of a case that show the effect, or returns the reason why one of them cannot be judged.
 ///
-/// A trap counts if every fact that can be judged holds, because those facts distinguish it from the control. A
-/// control does not count on the same grounds.
+/// A trap counts if every fact that can be judged holds, because those facts distinguish it from the control. A control
+/// does not count on the same grounds.
 fn effect(plan: &Plan, seen: &JudgedCase, facts: &Facts) -> Result<EffectCount, (Reason, String)> {
     let mut count = EffectCount {
         shown: 0,
@@ -208,7 +208,7 @@ fn too_few(plan: &Plan, seen: &[JudgedCase]) -> Option<Decision> {
         .flatten()
         .collect();
     let times = tally_items(reasons.iter().map(|invalid| invalid.reason));
-    // Of equally frequent reasons the first; `max_by_key` would take the last.
+    // The first of equally frequent reasons; `max_by_key` would return the last.
     let most = times.iter().map(|(_, times)| *times).max().unwrap_or(0);
     let words = words.join("; ");
     Some(

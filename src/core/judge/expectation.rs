@@ -1,4 +1,4 @@
-//! Comparing a conclusive verdict with what the file expects on this machine.
+//! Compares a conclusive verdict with the file's expectation for this machine.
 
 use crate::plan::Plan;
 use crate::scenario::Check;

@@ -38,7 +38,7 @@ pub fn additional_attempts(plan: &Plan, cases: &[CaseReport]) -> Vec<usize> {
     again
 }
 
-/// Returns the attempts that were made of a case so far.
+/// Returns the attempts of a case so far.
 pub(super) fn attempts_of<'c>(cases: &'c [CaseReport], name: &str) -> &'c [Attempt] {
     cases
         .iter()

@@ -15,7 +15,8 @@ pub enum Shows {
     Yes,
     /// Some checks fail.
     No(Vec<Failed>),
-    /// Every fact that could be judged holds, and there is at least one. Another could not be judged, for this reason.
+    /// Every fact that could be judged holds, and at least one was judged. Another could not be judged, for this
+    /// reason.
     Partly(Reason, String),
     /// No fact fails, and none could be judged, for this reason.
     Unobservable(Reason, String),
@@ -35,8 +36,8 @@ pub struct Failed {
 /// Compares an observation with checks. All checks that apply to the machine must hold. Without `polled`, memory was
 /// not read during calls, and no peak is known.
 ///
-/// A check that fails decides, even if others could not be determined. If no check applies, the result says nothing
-/// about this machine, and is not [`Shows::Yes`].
+/// A check that fails decides, even if others could not be determined. If no check applies, the result gives no
+/// information about this machine, and is not [`Shows::Yes`].
 pub fn shows(
     checks: &[Check],
     observation: &Observation,

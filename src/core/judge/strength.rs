@@ -1,4 +1,4 @@
-//! The strength of the evidence of a count, as text. It never says "impossible".
+//! The strength of the evidence of a count, as text. The text never contains "impossible".
 
 /// Returns the probability that chance alone separates traps and controls completely: 1 / C(traps + controls, traps),
 /// if attempts are exchangeable.

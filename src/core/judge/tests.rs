@@ -1,4 +1,4 @@
-//! Verdicts from made-up attempts: a trap that counts 1 GPU where a control counts 2.
+//! Verdicts from synthetic attempts: a trap that counts 1 GPU and a control that counts 2.
 
 mod co_tenants;
 mod shows;

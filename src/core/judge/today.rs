@@ -1,4 +1,4 @@
-//! Judging what was measured earlier by what the files say today.
+//! Judges earlier measurements by today's files.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use crate::verdict::ExpectationMet;
 /// Today's plan for a scenario that was measured earlier with the same calls.
 #[derive(Clone, Debug)]
 pub struct Today {
-    /// The plan that today's file makes.
+    /// The plan from today's file.
     pub plan: Plan,
     /// Today's names of the cases, by their names when they were measured.
     names: BTreeMap<String, String>,
@@ -52,7 +52,7 @@ pub fn plan_as_today(report: &mut Report, scenarios: &[Scenario]) -> Vec<String>
         match today {
             Some((scenario, today)) => {
                 today.rename_cases(&mut measured.cases);
-                // The answer is one to today's question, which may be the opposite of what was asked then.
+                // The answer is for today's question, which may be the opposite of the earlier one.
                 measured.question.clone_from(&scenario.question);
                 measured.workaround.clone_from(&scenario.workaround);
                 measured.plan = Some(today.plan);

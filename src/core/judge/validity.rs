@@ -197,8 +197,8 @@ fn harness_failure(recording: &Recording) -> Option<String> {
     said.or_else(|| unknown.then(|| "how the worker ended is not known".to_string()))
 }
 
-/// Readings that every attempt has are missing, so that nothing would show another process at work. An incident of the
-/// supervisor says better why.
+/// Returns readings that every attempt has and that are missing, so that other processes would not be noticed. An
+/// incident of the supervisor explains the reason better.
 fn missing_readings(recording: &Recording, scene: &Scene) -> Option<String> {
     if !recording.incidents.is_empty() {
         return None;

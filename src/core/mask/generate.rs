@@ -16,7 +16,7 @@ use crate::random::Random;
 /// Longer values are discarded. The limit on the length of a mask is another question.
 const MOST_BYTES: usize = 4096;
 
-/// The most entries of a list, not counting those that a comma inside an entry makes.
+/// Maximum number of entries of a list, excluding those that a comma inside an entry creates.
 const MOST_ENTRIES: usize = 64;
 
 /// Separators that other lists of numbers use.

@@ -66,7 +66,7 @@ pub fn plan(gpus: usize, cases: Vec<CasePlan>) -> Plan {
     }
 }
 
-/// An attempt under construction. Each event takes 100 ns.
+/// An attempt under construction. Each event lasts 100 ns.
 #[derive(Clone)]
 pub struct Script {
     pub events: Vec<Event>,

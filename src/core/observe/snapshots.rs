@@ -63,7 +63,7 @@ impl<'a> StepMemory<'a> {
     }
 
     /// Returns the snapshot taken after a step. If the step returned, a missing snapshot was equal to the one before.
-    /// If it did not, there may be no snapshot.
+    /// If it did not, the snapshot may not exist.
     fn snapshot_after(&self, step: usize, returned: bool) -> Option<&'a BarrierSnapshot> {
         if returned {
             last_snapshot(self.recording, |after| after <= Some(step))

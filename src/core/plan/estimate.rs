@@ -17,7 +17,7 @@ use crate::scenario::framework::{frameworks, other_import_ms};
 const PROCESS_MS: f64 = 129.0;
 /// Cost of each GPU that the worker sees and that the driver initializes.
 const VISIBLE_GPU_MS: f64 = 71.0;
-/// Each further process that makes CUDA calls.
+/// Cost of each further process that makes CUDA calls.
 const FRESH_PROCESS_MS: f64 = 239.0;
 /// Cost of each context, up to [`MOST_CONTEXTS`]: most calls of a sequence find an existing context.
 const CONTEXT_MS: f64 = 137.0;
@@ -89,7 +89,7 @@ pub fn attempt(case: &CasePlan, gpus: usize) -> Duration {
         case.env.get("CUDA_VISIBLE_DEVICES").map(String::as_str),
     ) {
         (_, Some("")) => 0,
-        // What is refused mostly ends the driver's start, and NVML does not need it.
+        // A denied call usually ends the driver's start, and NVML does not need it.
         _ if is_refused || !calls_cuda && case.python.is_none() => 0,
         (Some(mask), _) => mask.len(),
         (None, _) => gpus,

@@ -1,4 +1,4 @@
-//! Filling in what a file leaves open: `${gpus}` and `${gpu0}`, `${gpu1}`, ….
+//! Fills in the variables of a file: `${gpus}` and `${gpu0}`, `${gpu1}`, ….
 
 use std::collections::BTreeMap;
 
@@ -159,7 +159,7 @@ impl Filler<'_> {
 fn in_form(uuid: &str, form: &str) -> Option<String> {
     match form {
         "" => Some(uuid.to_string()),
-        // `GPU-` and eight digits: enough to tell one GPU from another.
+        // `GPU-` and eight digits: enough to distinguish GPUs.
         "short" => Some(uuid.chars().take(12).collect()),
         "upper" => Some(uuid.to_uppercase()),
         "bare" => Some(uuid.trim_start_matches("GPU-").to_string()),

@@ -86,7 +86,7 @@ struct Need {
     probe: fn(&NeedContext) -> Option<String>,
 }
 
-/// In order of importance: what is missing altogether comes before what is too old.
+/// The needs in order of importance: missing components come before outdated ones.
 const NEEDS: &[Need] = &[
     // An NVML that fails is no better than a missing one: nothing can be measured without it.
     need("NVML", Reason::NoNvml, |asked| {

@@ -129,8 +129,8 @@ fn plan_case(case: &Case, filler: &Filler) -> Result<CasePlan, Unmet> {
     filler.fill_environment(&mut env)?;
     let mask = match case.gpus {
         Gpus::All => {
-            // Without this, CUDA would order different GPUs by speed, and its device 0 might not be `gpu0`, the first
-            // GPU of NVML.
+            // Without this, CUDA would order different GPUs by speed, and its device 0 might not be `gpu0`, NVML's
+            // first GPU.
             env.entry("CUDA_DEVICE_ORDER".to_string())
                 .or_insert_with(|| "PCI_BUS_ID".to_string());
             None

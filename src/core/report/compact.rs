@@ -23,7 +23,7 @@ use crate::verdict::{ExpectationMet, Provenance, Reason, Verdict};
 pub struct CompactReport {
     /// The type of the document.
     pub schema: SchemaId,
-    /// Words that a reader must know, or else refuse the document: `compact`.
+    /// Words that a reader must know, or else reject the document: `compact`.
     pub must_understand: Vec<String>,
     /// Real driver or simulated machine.
     pub provenance: Provenance,
@@ -45,7 +45,7 @@ pub struct CompactScenario {
     /// The scenario's name; left out if it equals the instance's name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scenario: Option<String>,
-    /// The question; left out if the file came with the program.
+    /// The question; left out if the file is built in.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub question: String,
     /// The order or call that works, empty if no workaround is known; left out together with the question.
@@ -62,8 +62,8 @@ pub struct CompactScenario {
     /// Requirements of the scenario that the machine does not meet, in a few words such as `2 GPUs`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lacks: Option<String>,
-    /// A hash of the question without what differs from machine to machine: the beginning of a SHA-256 of calls,
-    /// environments and effect. Reports with different hashes do not answer the same question.
+    /// A hash of the scenario without the parts that differ from machine to machine: the beginning of a SHA-256 of
+    /// calls, environments and effect. Reports with different hashes do not answer the same question.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asked: Option<String>,
     /// `true` if a mixture of outcomes is an answer.
@@ -280,7 +280,7 @@ fn without_empty<T: Serialize, S: Serializer>(value: &T, serializer: S) -> Resul
     value.serialize(serializer)
 }
 
-/// Serializes a verdict without what the report already says.
+/// Serializes a verdict without the parts that the report already has.
 fn unrepeated<S: Serializer>(verdict: &Verdict, serializer: S) -> Result<S::Ok, S::Error> {
     let mut value = serde_json::to_value(verdict).map_err(ser::Error::custom)?;
     value

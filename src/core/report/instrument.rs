@@ -23,7 +23,7 @@ pub struct Calibrated {
 pub struct CoTenancy {
     /// The GPU.
     pub uuid: String,
-    /// NVML v2 `used` before the first worker: what all co-tenants held together.
+    /// NVML v2 `used` before the first worker: the memory of all co-tenants together.
     pub used_bytes: Option<u64>,
     /// The processes that NVML lists. A process that has only called `cuInit` is not listed.
     pub processes: Option<Vec<Process>>,

@@ -1,4 +1,4 @@
-//! Writing the report so that a crash, a full disk or a kill leaves a whole document or none. Reading it again.
+//! Writes the report so that a crash, a full disk or a kill leaves a complete document or none. Also reads it.
 
 use std::fs::{self, File};
 use std::io;
@@ -28,7 +28,7 @@ pub struct Store {
 /// The reason why a report could not be written or read. Each variant has the file.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// The system refused an operation.
+    /// An operation of the system failed.
     #[error("cannot {what} `{}`: {source}", terminal(&path.to_string_lossy()))]
     Io {
         /// The operation.
@@ -124,11 +124,11 @@ impl Store {
     }
 }
 
-/// A stored report, whole or compact.
+/// A stored report, full or compact.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(untagged)]
 pub enum StoredReport {
-    /// A whole report.
+    /// A full report.
     Whole(Box<Report>),
     /// A report without plans, steps, attempts and samples.
     Compact(Box<CompactReport>),
@@ -143,7 +143,7 @@ impl StoredReport {
         }
     }
 
-    /// Its run, for changes.
+    /// Returns its run, for changes.
     pub fn run_mut(&mut self) -> &mut Run {
         match self {
             StoredReport::Whole(report) => &mut report.run,
@@ -152,7 +152,7 @@ impl StoredReport {
     }
 }
 
-/// The part of a document that tells whether it can be read.
+/// The part of a document that determines whether it can be read.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(from = "StoredHead")]
 pub struct Head {
@@ -272,7 +272,7 @@ impl Stored {
         }
     }
 
-    /// The name of its schema.
+    /// Returns the name of its schema.
     pub fn name(&self) -> &str {
         &self.head.name
     }

@@ -22,7 +22,7 @@ pub enum Contradiction {
     /// Its provenance contradicts its machine; see [`Provenance::find_contradiction`].
     #[error("{0}")]
     Origin(String),
-    /// The report as a whole.
+    /// The entire report.
     #[error("it contradicts itself: {0}")]
     Report(&'static str),
     /// A scenario.
@@ -99,7 +99,7 @@ const REPORT: [ReportCheck; 14] = [
         |report| {
             let calibrated = report.run.calibration.iter().map(|one| &one.figures.uuid);
             let mut named = calibrated.chain(report.run.co_tenants.iter().map(|one| &one.uuid));
-            // Of a compact report, the figures alone are kept.
+            // A compact report keeps only the figures.
             !report.is_compact && named.any(|uuid| !has_gpu(report, uuid))
         },
     ),

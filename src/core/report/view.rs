@@ -1,4 +1,4 @@
-//! A view of a report. Every format and every comparison reads a view, so that it need not distinguish whole from
+//! A view of a report. Every format and every comparison reads a view, so that it need not distinguish full from
 //! compact reports.
 
 use std::borrow::Cow;
@@ -17,7 +17,7 @@ use crate::scenario::Scalar;
 use crate::text::counts::tally_items;
 use crate::verdict::{ChangedVerdict, Provenance, Reason, Verdict};
 
-/// A view of a report, whole or compact.
+/// A view of a report, full or compact.
 #[derive(Clone, Debug)]
 pub struct ReportView<'r> {
     /// Real driver or simulated machine.
@@ -59,7 +59,7 @@ pub struct ScenarioView<'r> {
     pub lacks: Option<&'r str>,
     /// The libcudart it ran on.
     pub libcudart: Option<&'r Runtime>,
-    /// The plan; `None` if the machine lacks what the question needs, and in compact reports.
+    /// The plan; `None` if the machine does not meet the requirements, and in compact reports.
     pub plan: Option<&'r Plan>,
     /// `true` if a mixture of outcomes is an answer.
     pub nondeterministic: bool,

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use super::framework;
 use crate::source::diagnostic::nearest_within;
 
-/// The variable that says which GPUs a process sees.
+/// The variable that selects the GPUs that a process sees.
 pub const MASK: &str = "CUDA_VISIBLE_DEVICES";
 /// The variable that sets the order of GPU numbers.
 pub const ORDER: &str = "CUDA_DEVICE_ORDER";

@@ -43,8 +43,8 @@ pub(super) struct ScenarioFile {
     #[serde(default)]
     #[schemars(with = "Vec<String>", extend("uniqueItems" = true, "items" = { "enum": symptom::ids() }))]
     pub symptoms: Vec<Spanned<String>>,
-    /// Messages and phrasings that people paste, where no other text of the file has them: `explain` finds the
-    /// scenario by them.
+    /// Messages and phrasings that people paste, if no other text of the file has them: `explain` finds the scenario by
+    /// them.
     #[serde(default)]
     #[schemars(with = "Vec<String>", inner(length(min = 1, max = 160)), extend("uniqueItems" = true))]
     pub says: Vec<Spanned<String>>,
@@ -265,7 +265,7 @@ pub(super) struct CaseFile {
     /// `true` if the worker runs probes after each step.
     #[serde(default = "run_probes")]
     pub probes: bool,
-    /// The steps of the case are Python lines; what they need.
+    /// The requirements of the case, if its steps are Python lines.
     pub python: Option<PythonFile>,
     /// Facts that every attempt of this case must show.
     #[serde(default)]

@@ -1,4 +1,4 @@
-//! Symptoms: what people see, in their own words. They are stored in `scenarios/symptoms.toml`.
+//! Symptoms: observations of users, in their own words. They are stored in `scenarios/symptoms.toml`.
 
 use std::sync::LazyLock;
 

@@ -1,4 +1,4 @@
-//! An error in a file: what is wrong, where, and what was probably meant.
+//! An error in a file: its description, its location, and a suggestion.
 
 use std::ops::Range;
 
@@ -15,7 +15,7 @@ pub struct Diagnostic {
     pub span: Range<usize>,
     /// The error.
     pub message: String,
-    /// The most similar valid text, or what is allowed.
+    /// The most similar valid text, or the valid texts.
     pub help: Option<String>,
     /// Another place that explains the error, with a few words about it.
     pub context: Option<(Range<usize>, String)>,

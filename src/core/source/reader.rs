@@ -11,7 +11,8 @@ use super::diagnostic::{Diagnostic, did_you_mean, suggest_name};
 use super::size;
 use super::tree::{Data, Node, TreeEntry};
 
-/// More errors do not help, and each costs a search for a suggestion and a search of the whole file.
+/// Maximum number of reported errors. More do not help, and each costs a search for a suggestion and a search of the
+/// entire file.
 pub const MOST_ERRORS: usize = 100;
 
 /// The file being read and its errors so far. A method that returns `None` has reported why.
@@ -129,7 +130,7 @@ impl<'a> Reader<'a> {
         self.push(place, message.into(), None, context);
     }
 
-    /// Adds an error. At the value of a parameter it is reported where the value is written.
+    /// Adds an error. An error in the value of a parameter is reported at the location where the value is written.
     fn push(
         &mut self,
         place: &Range<usize>,
@@ -358,7 +359,7 @@ const TYPES: [(&str, &str); 5] = [
     ("u32", "an integer"),
 ];
 
-/// Rewrites an error of serde in the terms of the other errors. Also returns what was probably meant.
+/// Rewrites an error of serde in the terms of the other errors. Also returns a suggestion.
 fn describe_error(message: &str) -> (String, Option<String>) {
     if let Some(types) = message.strip_prefix("invalid ") {
         let mut said = format!("invalid {types}");

@@ -74,7 +74,7 @@ impl Node {
         }
     }
 
-    /// Puts a text under a key of a table, in place of what is there.
+    /// Sets a key of a table to a text, and replaces any previous value.
     pub fn put_text(&mut self, key: &str, text: String) {
         drop(self.take_value(key));
         let place = self.place.clone();

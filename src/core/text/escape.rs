@@ -1,4 +1,4 @@
-//! Foreign text made harmless, with one function per output format.
+//! Escapes foreign text, with one function per output format.
 //!
 //! Names, details and the tails of outputs come from scenario files, libraries and other people's reports. Every
 //! function here starts from [`visible`], so that every format escapes.
@@ -17,10 +17,10 @@ pub fn visible(text: &str) -> String {
             '\n' => out.push_str("\\n"),
             '\r' => out.push_str("\\r"),
             '\t' => out.push_str("\\t"),
-            // A CI system takes `::` for a command at the beginning of a line, also after whitespace. Where a line
-            // will be broken is not known here, so no word may begin with it.
+            // A CI system interprets `::` as a command at the beginning of a line, even after whitespace. The position
+            // of later line breaks is not known here, so no word may begin with it.
             ':' if starts_word && rest.peek() == Some(&':') => out.push_str("\\x3a"),
-            // CI systems also take `##[` and `##vso[` for commands, anywhere in a line.
+            // CI systems also interpret `##[` and `##vso[` as commands, anywhere in a line.
             '#' if before == Some('#')
                 && rest.clone().find(|c| !c.is_ascii_alphanumeric()) == Some('[') =>
             {

@@ -1,5 +1,5 @@
-//! Text without what identifies a machine: paths, UUIDs and PCI addresses of GPUs, names of host and user. Equal texts
-//! get equal replacements, so that different things stay different.
+//! Text without anything that identifies a machine: paths, UUIDs and PCI addresses of GPUs, names of host and user.
+//! Equal texts get equal replacements, so that different things stay different.
 
 use std::collections::BTreeMap;
 
@@ -45,7 +45,7 @@ impl Redactor {
     pub fn new(host: &str, user: &str) -> Redactor {
         let mut names = Vec::new();
         for (name, word) in [(host, "host"), (user, "user")] {
-            // A shorter name would also replace parts of other words, and `root` identifies nobody.
+            // A shorter name would also replace parts of other words, and `root` does not identify a person.
             if name.len() > 2 && name != "root" {
                 names.push((name.to_owned(), word));
             }

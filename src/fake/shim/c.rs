@@ -116,11 +116,11 @@ unsafe extern "C" {
         argument: *mut c_void,
         library: *const c_void,
     ) -> c_int;
-    /// Its address stands for this library.
+    /// A symbol whose address identifies this library.
     static __dso_handle: *const c_void;
 }
 
-/// Has a function called when the program exits, or takes this library out of the process.
+/// Registers a function that is called when the program exits, or removes this library from the process.
 pub fn at_exit(handler: extern "C" fn(*mut c_void)) {
     // SAFETY: the C library forgets the function when it unloads this library.
     unsafe {
@@ -132,8 +132,8 @@ pub fn at_exit(handler: extern "C" fn(*mut c_void)) {
     };
 }
 
-/// This thread without signals, and with `errno` as it was, until this is dropped. A handler that calls the driver, or
-/// jumps out of what a wrapper does, would else find or leave behind a lock that is held, or half a free list.
+/// Blocks signals in this thread and preserves `errno`, until this is dropped. A signal handler that calls the driver,
+/// or jumps out of a wrapper, would otherwise find or leave behind a held lock, or half a free list.
 pub struct Quiet {
     mask: u64,
     _errno: Errno,
@@ -171,7 +171,7 @@ fn set_mask(mask: &u64, old: *mut u64) {
     };
 }
 
-/// `errno` as it was, put back when this is dropped: what a wrapper does must not show.
+/// `errno` as it was, restored when this is dropped: the work of a wrapper must not be visible.
 pub struct Errno(pub c_int);
 
 impl Errno {
@@ -192,7 +192,7 @@ impl Drop for Errno {
 pub fn thread_id() -> i64 {
     // SAFETY: gettid has no precondition.
     let thread = unsafe { syscall(SYS_GETTID) };
-    // Where a sandbox refuses it, a message without a thread would be none.
+    // A sandbox may deny it. A message without a thread would be invalid.
     if thread < 0 {
         i64::from(std::process::id())
     } else {
@@ -338,7 +338,7 @@ pub fn first_variable(name: &[u8]) -> Option<Vec<u8>> {
 pub struct Descriptor(pub c_int);
 
 impl Descriptor {
-    /// Opens a file that is there, for reading and, if wanted, for writing.
+    /// Opens an existing file, for reading and, if requested, for writing.
     pub fn open(path: &CStr, writes: bool) -> Option<Descriptor> {
         let flags = O_CLOEXEC
             | if writes {
@@ -353,7 +353,7 @@ impl Descriptor {
 
     /// Reads as many bytes as are available and fit; empty at the end, or if reading fails.
     pub fn read<'a>(&self, room: &'a mut [u8]) -> &'a [u8] {
-        // SAFETY: the room is writable.
+        // SAFETY: the buffer is writable.
         let got = unsafe { read(self.0, room.as_mut_ptr().cast(), room.len()) };
         room.get(..got.max(0) as usize).unwrap_or_default()
     }
@@ -361,7 +361,7 @@ impl Descriptor {
 
 impl Drop for Descriptor {
     fn drop(&mut self) {
-        // SAFETY: the descriptor was opened by this value and nobody else has it.
+        // SAFETY: the descriptor was opened by this value and has no other owner.
         unsafe { close(self.0) };
     }
 }

@@ -1,9 +1,9 @@
-//! A number for the place that calls, which is the same whenever it calls again.
+//! A number for the calling location, which is the same for every call from there.
 //!
-//! The return addresses of a place are found by unwinding, which takes a microsecond or more, as long as an allocation
-//! itself. So the stack is first looked at as it lies there: the words in its upper part that may be addresses of code
-//! are the same if the place is the same. A place whose words are known is not unwound again. Two places that differ
-//! only further down are taken for one.
+//! The return addresses of a location are found by unwinding, which takes a microsecond or more, as long as an
+//! allocation itself. So the raw stack is checked first: the words in its upper part that may be addresses of code are
+//! the same for the same location. A location with known words is not unwound again. Two locations that differ only
+//! further down are considered equal.
 
 use crate::c::{self, PAGE};
 use crate::python;
@@ -25,7 +25,7 @@ const BLOCKS: usize = 1 << 13;
 static CODE: [AtomicU32; BLOCKS] = [const { AtomicU32::new(0) }; BLOCKS];
 
 thread_local! {
-    /// Places by what lies on the stack, each with its number.
+    /// Locations by the words on the stack, each with its number.
     static KNOWN: [Cell<(u64, u64)>; REMEMBERED] = const { [const { Cell::new((0, 0)) }; REMEMBERED] };
     /// The page above the one that this thread used last, which could be read.
     static ABOVE: Cell<usize> = const { Cell::new(0) };
@@ -60,7 +60,7 @@ pub fn fingerprint(top: usize) -> u64 {
 fn on_stack(top: usize) -> u64 {
     let on_page = (PAGE - top % PAGE) / size_of::<usize>();
     let mut count = on_page.min(WORDS);
-    // The page above is there as long as the thread is, but for the last one.
+    // The page above exists as long as the thread does, except for the last one.
     let above = top / PAGE + 1;
     if count < WORDS && (ABOVE.get() == above || c::is_readable(above * PAGE)) {
         ABOVE.set(above);
@@ -116,10 +116,10 @@ unsafe extern "C" {
 const LOADED: u32 = 1;
 const EXECUTABLE: u32 = 1;
 
-/// Notes where the code of this process lies.
+/// Records the addresses of this process's code.
 fn learn_code() {
     extern "C" fn note(object: *const LoadedObject, _size: usize, _data: *mut c_void) -> c_int {
-        // SAFETY: the loader passes an object that is there while this runs, with so many headers.
+        // SAFETY: the loader passes an object that exists while this runs, with this number of headers.
         let (base, segments) = unsafe {
             let object = &*object;
             (

@@ -25,7 +25,7 @@ struct Counts {
 /// adds them up.
 type Page = [Counts; LANES];
 
-/// Counts go here where no memory can be shared.
+/// The counters of a process that cannot share memory.
 static PRIVATE: Page = [const {
     Counts {
         calls: [const { AtomicU64::new(0) }; COUNT],
@@ -98,7 +98,7 @@ fn page() -> &'static Page {
     if page.is_null() {
         return make();
     }
-    // SAFETY: the pointer is that of a mapping that is never taken back, or of the static page.
+    // SAFETY: the pointer belongs to a mapping that is never unmapped, or to the static page.
     unsafe { &*page }
 }
 
@@ -116,7 +116,7 @@ fn make() -> &'static Page {
         .is_ok();
     if let Some((_, descriptor)) = made {
         if is_first {
-            // It waits: who has ended cannot be recognised any more.
+            // It waits: a process that has ended can no longer be recognized.
             TracerMessage::new("hello", "", post::number())
                 .waiting()
                 .send(Some(descriptor));
@@ -141,7 +141,7 @@ pub unsafe extern "C" fn cuda_pitfalls_counts(out: *mut u64, room: usize) -> usi
         // SAFETY: the caller vouches for the room.
         let out = unsafe { std::slice::from_raw_parts_mut(out, room.min(COUNT)) };
         for (index, sum) in out.iter_mut().enumerate() {
-            // SAFETY: as in `page`; a process that counted nothing has none.
+            // SAFETY: as in `page`; a process that counted nothing does not have a page.
             let lanes = unsafe { page.as_ref() }.into_iter().flatten();
             *sum = lanes
                 .map(|lane| lane.calls[index].load(Ordering::Relaxed))

@@ -44,8 +44,8 @@ const MARK_BYTES: usize = 22;
 
 extern "C" fn start() {
     let errno = c::Errno::kept();
-    // SAFETY: the array is written by nobody while the library is loaded; the file was changed, so
-    // the compiler must not take the value that it saw.
+    // SAFETY: the array is not written while the library is loaded; the file was changed, so the compiler must not use
+    // the value that it saw.
     let folder = unsafe { std::ptr::read_volatile(&raw const FOLDER) };
     let folder = folder.get(MARK_BYTES..).unwrap_or_default();
     post::start(folder.split(|byte| *byte == 0).next().unwrap_or_default());

@@ -6,7 +6,7 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 /// `RTLD_NEXT`: the next definition after the calling library's.
 pub const RTLD_NEXT: *mut c_void = -1isize as *mut c_void;
 
-/// `Dl_info`: the name of the file, where the file begins, the name of the symbol, and where the symbol is.
+/// `Dl_info`: the name of the file, the base address of the file, the name of the symbol, and its address.
 type DlInfo = [*const c_char; 4];
 
 /// The first fields of `dl_phdr_info` and `link_map`.

@@ -20,7 +20,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// Places that are kept apart; those beyond them share a row for each device.
 const ROWS: usize = 4096;
 const OWN_ROWS: usize = ROWS - DEVICES;
-/// The driver takes memory in blocks of this size.
+/// The driver allocates memory in blocks of this size.
 const BLOCK: usize = 2 << 20;
 /// The process reports a new peak only if it exceeds the last reported one by this many bytes, and by this part of it.
 const PEAK_BYTES: u64 = 2 << 20;
@@ -86,7 +86,7 @@ struct MemoryPage {
     rows: [RowWords; ROWS],
 }
 
-/// A place that takes memory.
+/// A location that allocates memory.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct TakingPlace {
     kind: HeldKind,
@@ -107,7 +107,7 @@ impl TakingPlace {
     }
 }
 
-/// By what an allocation is known. Addresses and handles are numbers that may be the same.
+/// The key of an allocation. Addresses and handles are numbers that may be the same.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 enum HeldName {
     Pointer(usize),
@@ -147,7 +147,7 @@ struct DriverPool {
     reserved: u64,
 }
 
-/// A hash of few words, where each allocation waits for it.
+/// A hash of few words, because each allocation waits for it.
 #[derive(Default)]
 struct WordHasher(u64);
 
@@ -467,7 +467,7 @@ fn hold_at(quiet: &Quiet, place: TakingPlace, name: HeldName, bytes: u64, pool: 
             reserved: 0,
         });
     }
-    // It was given back on a way that is not seen.
+    // It was freed in a way that is not intercepted.
     tally.give_back(page, name);
     let new = tally.places.len();
     let row = *tally.places.entry(place).or_insert(new.min(OWN_ROWS));
@@ -533,7 +533,7 @@ impl MemoryTally {
         Some(held)
     }
 
-    /// Takes back what a call did not give back.
+    /// Restores an allocation that a call failed to free.
     fn put_back(&mut self, page: &MemoryPage, name: HeldName, held: HeldMemory) {
         match self.held.get_mut(&name) {
             Some(held) => held.references += 1,
@@ -548,7 +548,7 @@ impl MemoryTally {
         }
     }
 
-    /// Changes what is live in the pool of an allocation, which has as much reserved as before.
+    /// Changes the live bytes in the pool of an allocation, without changing its reserved bytes.
     fn change_pool(&mut self, page: &MemoryPage, held: HeldMemory, change: impl Fn(u64) -> u64) {
         if let Some(pool) = self.pools.iter_mut().find(|pool| pool.handle == held.pool) {
             pool.live = change(pool.live);
@@ -556,7 +556,7 @@ impl MemoryTally {
         }
     }
 
-    /// Writes what the pools of a device have reserved beyond the allocations in them.
+    /// Writes the memory that the pools of a device have reserved beyond the allocations in them.
     fn write_rest(&self, page: &MemoryPage, device: usize) {
         let pools = self.pools.iter().filter(|pool| pool.device == device);
         let rest = pools
@@ -701,7 +701,7 @@ pub fn give_back(way: GivesBack, first: usize, second: usize) -> Option<HandedBa
     take_out(&quiet, name).map(|held| HandedBack(TakenOut::Held(name, held), under_way))
 }
 
-/// By what a call names the memory that it gives back.
+/// The form in which a call identifies the memory that it frees.
 #[derive(Clone, Copy)]
 pub enum GivesBack {
     Pointer,
@@ -837,7 +837,7 @@ fn unmap(quiet: &Quiet, start: usize, bytes: usize) -> Option<HandedBack> {
     ))
 }
 
-/// Forgets a pool. What lives in it stays.
+/// Forgets a pool. Its allocations stay.
 fn forget_pool(quiet: &Quiet, handle: usize) -> Option<HandedBack> {
     let (page, mut tally) = tally(quiet)?;
     let at = tally.pools.iter().position(|pool| pool.handle == handle)?;
@@ -1000,7 +1000,7 @@ pub unsafe fn mapped(_index: usize, args: &[usize]) {
     refer(handle, offset as u64 + bytes as u64);
 }
 
-/// Notes a reference to physical memory. What was imported has no size before it is mapped.
+/// Records a reference to physical memory. Imported memory has no size before it is mapped.
 fn refer(handle: usize, bytes: u64) {
     let quiet = Quiet::begin();
     let Some((page, mut tally)) = tally(&quiet) else {

@@ -15,12 +15,12 @@ enum Matters {
 
 /// The libraries, each by the beginning of its file's name.
 const OPTIONAL: [(&str, Matters); 7] = [
-    // GPUDirect Storage: KvikIO and cuCIM open its driver, which makes a context on each GPU.
+    // GPUDirect Storage: KvikIO and cuCIM open its driver, which creates a context on each GPU.
     ("libcufile.so", Matters::Always),
     // UCX's module.
     ("libuct_cuda.so", Matters::Always),
     ("libnvshmem_host.so", Matters::Always),
-    // ONNX Runtime goes on without a GPU where these cannot be loaded.
+    // ONNX Runtime continues without a GPU if these cannot be loaded.
     ("libonnxruntime_providers_cuda.so", Matters::Always),
     ("libonnxruntime_providers_tensorrt.so", Matters::Always),
     // NCCL's plugins: net, tuner, profiler and env.
@@ -65,7 +65,7 @@ fn loaded() -> u32 {
     found
 }
 
-/// Tells that a library is there after all.
+/// Reports that a library was found after all.
 fn tell_found(index: usize) {
     let number = SOUGHT[index].swap(0, Ordering::Relaxed);
     if number != 0 {
@@ -118,7 +118,7 @@ pub fn note_opening(path: &[u8], is_initialized: bool) {
 
 /// Records that a library is present, because the program looks a function up in it.
 pub fn note_use(handle: *mut c_void) {
-    // 0 and -1 are no libraries.
+    // 0 and -1 are not libraries.
     if MISSING.load(Ordering::Relaxed) == 0 || (handle as usize).wrapping_add(1) <= 1 {
         return;
     }

@@ -39,7 +39,7 @@ pub fn find() {
     let Ok(path) = CStr::from_bytes_until_nul(path) else {
         return;
     };
-    // SAFETY: the loader has loaded this file as our dependency; it is only asked for.
+    // SAFETY: the loader has loaded this file as our dependency; this only queries it.
     let library = unsafe { c::dlopen(path.as_ptr(), c::RTLD_LAZY | RTLD_NOLOAD) };
     if library.is_null() {
         return;

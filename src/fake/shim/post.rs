@@ -24,7 +24,7 @@ const SOCKET: &[u8] = b"/socket";
 const TALLY: &[u8] = b"/tally\0";
 /// A path that exists only if the driver is simulated (src/trace/tracer/machine.rs).
 const FAKE: &[u8] = b"/machine/libcuda.so.1\0";
-/// No process tells more often than this that something is absent.
+/// Maximum number of reports of a process about missing items.
 const MOST_ABSENT: u32 = 64;
 /// Maximum number of return addresses that are sent.
 const MOST_FRAMES: usize = 96;
@@ -83,8 +83,8 @@ pub fn number() -> u64 {
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
-/// Has messages sent to the trace in a folder, or none where there is no folder. Called once, as the library is loaded:
-/// what a program does to its environment later changes nothing.
+/// Enables messages to the trace in a directory, or disables them if `folder` is empty. Called once, when the library
+/// is loaded: later changes of the environment by the program have no effect.
 pub fn start(folder: &[u8]) {
     match socket_in(folder) {
         // At once: a program may close what it could be opened with later, or leave the folder's mount namespace. The
@@ -131,7 +131,7 @@ pub fn folder() -> &'static [u8] {
 fn tally() -> &'static Tally {
     let known = TALLIED.load(Ordering::Acquire);
     if !known.is_null() {
-        // SAFETY: the pointer is that of a mapping that is never taken back, or of the static value.
+        // SAFETY: the pointer belongs to a mapping that is never unmapped, or to the static value.
         return unsafe { &*known };
     }
     let path = TRACE
@@ -200,7 +200,7 @@ fn is_filtered() -> bool {
     c::seccomp_filters().is_some_and(|filters| filters > tally().filters.load(Ordering::Relaxed))
 }
 
-/// Sends the bytes of a message, with a descriptor if there is one, and waits for the tracer if wanted. It allocates
+/// Sends the bytes of a message, with a descriptor if given, and waits for the tracer if requested. It allocates
 /// nothing and takes no lock: a program may start another from a signal handler.
 pub fn send(bytes: &[u8], descriptor: Option<i32>, waits: bool) {
     if !is_heard() {
@@ -287,7 +287,7 @@ pub fn is_heard() -> bool {
     !IS_LOST.load(Ordering::Relaxed)
 }
 
-/// A message: one JSON object on one line. `errno` is what it was before, once this is dropped.
+/// A message: one JSON object on one line. `errno` is restored when this is dropped.
 pub struct TracerMessage {
     text: String,
     is_parked: bool,
@@ -410,7 +410,7 @@ impl TracerMessage {
     }
 
     /// Adds the stack, and makes the thread wait until the tracer has looked at it from outside. During that time the
-    /// thread opens files that the tracer requests in its reply.
+    /// thread opens the file of its current line for the tracer.
     pub fn parked(&mut self) -> &mut TracerMessage {
         self.key("frames");
         let found = is_heard().then(c::frames::<MOST_FRAMES>);
@@ -426,13 +426,13 @@ impl TracerMessage {
         self
     }
 
-    /// Has the thread wait as [`TracerMessage::parked`] does, for what needs no stack.
+    /// Makes the thread wait like [`TracerMessage::parked`], for messages without a stack.
     pub fn waiting(&mut self) -> &mut TracerMessage {
         self.is_parked = true;
         self
     }
 
-    /// Sends it, with a descriptor if there is one, and waits if it is parked.
+    /// Sends the message, with a descriptor if given, and waits if it is parked.
     pub fn send(&mut self, descriptor: Option<i32>) {
         if !is_heard() {
             return;

@@ -28,7 +28,7 @@ use variable::is_of_cuda;
 /// `true` if the driver has called [`InitializeInjection`] in this process.
 static WAS_CALLED: AtomicBool = AtomicBool::new(false);
 
-/// More writes than this of one process are not told.
+/// Maximum number of writes that a process reports.
 const MOST_WRITES: u32 = 256;
 static WRITES: AtomicU32 = AtomicU32::new(0);
 
@@ -73,14 +73,14 @@ fn next(slot: &AtomicPtr<c_void>, name: &CStr) -> *mut c_void {
     found
 }
 
-/// Tells of a change of a variable, after it was made.
+/// Reports a change of a variable, after it was made.
 fn tell(call: &str, name: &[u8], before: Option<Vec<u8>>, after: Option<&[u8]>, status: c_int) {
     let writes = WRITES.fetch_add(1, Ordering::Relaxed);
     if writes > MOST_WRITES {
         return;
     }
     if writes == MOST_WRITES {
-        // It waits: who has ended cannot be recognised any more.
+        // It waits: a process that has ended can no longer be recognized.
         TracerMessage::new("silent", call, post::number())
             .waiting()
             .send(None);
@@ -170,7 +170,8 @@ pub unsafe extern "C" fn clearenv() -> c_int {
 
 type Texts = *const *const c_char;
 
-/// The C library's functions that may be called in a signal handler, which must not look them up, and where they are.
+/// The C library's functions that may be called in a signal handler, with their addresses: a handler must not look them
+/// up.
 const EARLY: [&CStr; 7] = [
     c"getenv",
     c"execve",
@@ -200,7 +201,7 @@ extern "C" fn start() {
     post::start(&folder);
 }
 
-/// The variable that names the folder of the trace (src/traced.rs).
+/// The variable with the directory of the trace (src/traced.rs).
 const FOLDER: &[u8] = b"CUDA_PITFALLS_TRACED";
 
 macro_rules! starts {
@@ -209,7 +210,7 @@ macro_rules! starts {
         /// As for the C function.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name($($argument: $type),*) -> c_int {
-            // SAFETY: as for `setenv`; the arguments are handed on as they came.
+            // SAFETY: as for `setenv`; the arguments are passed on unchanged.
             unsafe {
                 let real = next(&REAL[$at], EARLY[$at]);
                 post::stop_if_unreachable();
@@ -398,13 +399,13 @@ extern "C" fn looked_up(handle: *mut c_void, name: Text) -> *mut c_void {
         )
     };
     optional::note_use(handle);
-    // Our own libcuda asks the one below it, too.
+    // Our own libcuda queries the one below it, too.
     let mark = match asked {
         [b'c', b'u', ..] => c"cuda_pitfalls_counts",
         [b'n', b'v', b'm', b'l', ..] => c"cuda_pitfalls_simulated",
         _ => return real,
     };
-    // 0 and -1 are no libraries.
+    // 0 and -1 are not libraries.
     if (handle as usize).wrapping_add(1) > 1 {
         // SAFETY: the caller has opened the library.
         let [is_ours, is_there] =

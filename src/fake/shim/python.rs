@@ -115,7 +115,7 @@ pub fn fingerprint(mut hash: u64) -> u64 {
     };
     let walks = WALKS.load(Ordering::Relaxed);
     let mut words = CheckedWords::trusted(walks >= TRUSTED_WALKS);
-    // SAFETY: the function asks the C library for a value of this thread.
+    // SAFETY: the function queries the C library for a value of this thread.
     let state = unsafe { thread_state() };
     let mut frame = layout
         .frame

@@ -1,5 +1,5 @@
-//! Statuses that the forwarding libcuda returns by itself, without passing the call on: what a driver would return that
-//! fails there. None in an ordinary trace.
+//! Statuses that the forwarding libcuda returns by itself, without passing the call on: the results of a failing
+//! driver. An ordinary trace has none.
 
 use crate::wrapped::{COUNT, LACKING, NAMES, OURS};
 use crate::{c, original, shared};
@@ -91,7 +91,7 @@ pub fn ours_for(name: &[u8]) -> Option<*mut c_void> {
     if lacking() == 0 {
         return None;
     }
-    // A form of the function that the driver does have takes other arguments than the one that was asked for.
+    // A form of the function that the driver does have takes other arguments than the requested one.
     let mut wrapped = NAMES.iter().zip(OURS.0.iter()).enumerate();
     let wrapped = wrapped
         .find(|(index, (known, _))| original::function(*index) == 0 && is_named(known, name));

@@ -100,7 +100,7 @@ fn tell_use(index: usize, device: i32, usage: GpuWork) {
 
 #[cold]
 fn tell_error(index: usize, status: u32, device: Option<i32>) {
-    // At exit the driver is gone before the libraries that ask it to tidy up.
+    // At exit the driver is gone before the libraries that use it to clean up.
     if status == DEINITIALIZED || !ERRORS.take() {
         return;
     }
@@ -114,7 +114,7 @@ fn tell_error(index: usize, status: u32, device: Option<i32>) {
     message.parked().send(None);
 }
 
-/// Tells of primary contexts that are there since this call and that nothing asked for by name.
+/// Reports primary contexts that exist since this call and that it did not create explicitly.
 #[cold]
 fn tell_appeared(index: usize) {
     if !state::is_ready() || !post::is_heard() {
@@ -201,7 +201,7 @@ pub unsafe extern "C" fn cuInit(flags: u32) -> u32 {
         message
             .number("status", i64::from(status))
             .number("elapsed_ns", elapsed as i64);
-        // In a child of a process that was ready nothing was told before.
+        // In a child of a process that was ready, nothing was reported before.
         let message = if was_ready {
             message.parked()
         } else {
@@ -302,7 +302,7 @@ unsafe fn answered(
     status
 }
 
-/// Tells that a context is about to be made, and has memory read before it is.
+/// Reports that a context is about to be created, and has memory read before.
 fn before_context(call: &str, device: i32) -> u64 {
     let number = post::number();
     let mut message = TracerMessage::new("before", call, number);
@@ -341,7 +341,7 @@ fn after_context(
 pub unsafe extern "C" fn cuDevicePrimaryCtxRetain(context: *mut usize, device: i32) -> u32 {
     const CALL: &str = "cuDevicePrimaryCtxRetain";
     let is_news = state::is_ready() && post::is_heard() && !state::is_active(device);
-    // The runtime of CUDA 13 makes a primary context current before it retains it. That selects nothing.
+    // The CUDA 13 runtime makes a primary context current before it retains it. That selects nothing.
     let before = if is_news {
         memory::current_context()
     } else {
@@ -384,7 +384,8 @@ pub unsafe extern "C" fn cuDevicePrimaryCtxRetain(context: *mut usize, device: i
         tell_context(CALL, "made", true, handle, device);
     }
     if is_news && status == SUCCESS && !is_made {
-        // Another thread has made it meanwhile, and said so. What was told to begin has an end all the same.
+        // Another thread has created it in the meantime, and reported that. A reported beginning has an end in any
+        // case.
         memory::after_on(index(CALL), number, Some(device));
     }
     status
@@ -594,7 +595,7 @@ ipc_open! { cuIpcOpenMemHandle "cuIpcOpenMemHandle", cuIpcOpenMemHandle_v2 "cuIp
 
 fn after_opened(call: &'static str, index: usize, status: u32) -> u32 {
     after(index, status, false);
-    // Each may be of another GPU, and make a context there.
+    // Each may belong to another GPU, and create a context there.
     tell_appeared(index);
     if IPC.take() {
         TracerMessage::event("ipc", call, post::number())

@@ -29,12 +29,11 @@ static VISIBLE: AtomicU32 = AtomicU32::new(0);
 static ACTIVE: AtomicU64 = AtomicU64::new(0);
 /// Contexts other than primary ones, with their device.
 static OTHERS: Mutex<Vec<(usize, i32)>> = Mutex::new(Vec::new());
-/// Changes whenever a context goes away, so that no thread takes a new one for an old one.
+/// Changes whenever a context is destroyed, so that no thread mistakes a new one for an old one.
 static GENERATION: AtomicU64 = AtomicU64::new(1);
 
 thread_local! {
-    /// The device that this thread was found on last, for how many uses more that is taken for true, and
-    /// the generation.
+    /// The last known device of this thread, the number of further uses for which it is trusted, and the generation.
     static LAST: Cell<(i32, u32, u64)> = const { Cell::new((-1, 0, 0)) };
 }
 
@@ -80,7 +79,7 @@ macro_rules! real_function {
     ($name:literal, fn($($argument:ty),*)) => {{
         const INDEX: usize = $crate::wrapped::index($name);
         let address = $crate::original::function(INDEX);
-        // SAFETY: the address is that of the function of this name, which has this type.
+        // SAFETY: the address belongs to the function with this name, which has this type.
         #[allow(unused_unsafe, reason = "some callers are in an unsafe block already")]
         (address != 0).then(|| unsafe {
             std::mem::transmute::<usize, unsafe extern "C" fn($($argument),*) -> u32>(address)

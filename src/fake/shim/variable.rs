@@ -12,7 +12,7 @@ const STARTS: [&[u8]; 7] = [
 ];
 /// Parts of a mask's name, also of a misspelled one: the name contains one of these.
 const MASK: [&[&[u8]]; 3] = [&[b"VISIBLE"], &[b"CUDA", b"DEVICE"], &[b"CUDA", b"GPU"]];
-/// Names that begin so and say where things are, and which; nothing that is measured depends on them.
+/// Prefixes of variables with locations and identifiers; no measurement depends on them.
 const NOT: [&[u8]; 6] = [
     b"CUDA_HOME",
     b"CUDA_PATH",

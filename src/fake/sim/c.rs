@@ -9,7 +9,7 @@ pub const MAP_PRIVATE: c_int = 2;
 /// Private, anonymous and without reserve: a large host allocation uses no memory until it is accessed.
 pub const MAP_HOST: c_int = 0x02 | 0x20 | 0x4000;
 
-/// `Dl_info`: the name of the file, where the file begins, the name of the symbol, and where the symbol is.
+/// `Dl_info`: the name of the file, the base address of the file, the name of the symbol, and its address.
 type DlInfo = [*const c_char; 4];
 
 unsafe extern "C" {
@@ -42,7 +42,7 @@ pub fn pid() -> u32 {
 
 /// Registers an exit handler. If libc has no space for another one, the process ends without calling it.
 pub fn at_exit(handler: extern "C" fn()) {
-    // SAFETY: the handler is a function of this library, which nobody unloads while a process uses it.
+    // SAFETY: the handler is a function of this library, which is not unloaded while a process uses it.
     unsafe {
         atexit(handler);
     }
@@ -76,7 +76,7 @@ pub fn open_error(path: &CStr) -> i32 {
 /// size; 0 if the call takes no such argument.
 pub fn bad_call(number: i64) -> i32 {
     const NONE: c_long = -1;
-    // SAFETY: the kernel refuses the arguments or does not read them.
+    // SAFETY: the kernel rejects the arguments or does not read them.
     let made = unsafe { syscall(number as c_long, NONE, NONE, NONE, NONE, NONE, NONE) };
     if made < 0 { last_error() } else { 0 }
 }
@@ -90,8 +90,8 @@ fn last_error() -> i32 {
 pub fn function(file: &[u8], name: &CStr) -> Option<unsafe extern "C" fn() -> c_int> {
     const RTLD_LAZY: c_int = 1;
     let file = CString::new(file).ok()?;
-    // SAFETY: both texts end in NUL. Loading runs the library's constructors: whoever names a library to be injected
-    // wants that.
+    // SAFETY: both texts end in NUL. Loading runs the library's constructors, which is the purpose of an injected
+    // library.
     let found = unsafe {
         let library = dlopen(file.as_ptr(), RTLD_LAZY);
         if library.is_null() {
@@ -100,7 +100,7 @@ pub fn function(file: &[u8], name: &CStr) -> Option<unsafe extern "C" fn() -> c_
             dlsym(library, name.as_ptr())
         }
     };
-    // SAFETY: a symbol's address, as a function; calling it is unsafe, since only its name tells of its type.
+    // SAFETY: a symbol's address, as a function; calling it is unsafe, because only its name indicates its type.
     (!found.is_null()).then(|| unsafe {
         std::mem::transmute::<*mut c_void, unsafe extern "C" fn() -> c_int>(found)
     })
@@ -141,7 +141,7 @@ pub fn own_path() -> Option<PathBuf> {
     }
 }
 
-/// Maps fresh host memory; `None` when the kernel refuses.
+/// Maps fresh host memory; `None` if the kernel denies it.
 pub fn map_host(bytes: usize) -> Option<u64> {
     // SAFETY: an anonymous mapping at an address of the kernel's choice touches nothing that exists.
     let at = unsafe {
@@ -157,7 +157,7 @@ pub fn map_host(bytes: usize) -> Option<u64> {
     (at as isize != -1).then_some(at as u64)
 }
 
-/// Gives back what [`map_host`] returned.
+/// Unmaps memory from [`map_host`].
 pub fn unmap_host(at: u64, bytes: usize) {
     // SAFETY: callers pass a pair that `map_host` returned and that they have just forgotten.
     unsafe {

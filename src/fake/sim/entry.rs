@@ -13,7 +13,7 @@ struct MachineHolder {
     pid: u32,
     /// A copy of the phase that is read without the lock, which another thread may have held at the moment of a fork.
     phase: AtomicU32,
-    /// A copy of what the runtime remembers.
+    /// A copy of the runtime's state.
     runtime_found_none: AtomicBool,
     /// A copy of how many devices the runtime has counted; [`UNCOUNTED`] until it has.
     counted: AtomicI32,
@@ -55,7 +55,7 @@ fn holder() -> &'static MachineHolder {
             .compare_exchange(found, own, Ordering::AcqRel, Ordering::Acquire)
             .is_err()
         {
-            // SAFETY: the exchange failed, so nobody else has seen this pointer.
+            // SAFETY: the exchange failed, so no other thread has seen this pointer.
             drop(unsafe { Box::from_raw(own) });
         }
     }

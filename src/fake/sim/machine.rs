@@ -78,7 +78,7 @@ pub fn machine() -> Result<&'static SimulatedMachine, NoMachine> {
         Ok(_) => fresh,
         Err(first) => first,
     };
-    // SAFETY: as above; the loser of a race is leaked, so nobody can hold a freed machine.
+    // SAFETY: as above; the loser of a race is leaked, so no thread can hold a freed machine.
     Ok(unsafe { &*kept })
 }
 
@@ -92,8 +92,8 @@ fn open(folder: &Path) -> Result<SimulatedMachine, NoMachine> {
     let path = folder.join("machine.state");
     let (state, sharing) = match OpenOptions::new().read(true).write(true).open(&path) {
         Ok(state) => (state, c::MAP_SHARED),
-        // A program that root started may start another one as another user. It goes on, as with a real driver; but nobody
-        // may write to a file of root's, so the others do not see what it holds.
+        // A program that root started may start another one as another user. It continues, as with a real driver; but
+        // other users may not write to a file of root, so the others do not see its holdings.
         Err(error) if error.kind() == ErrorKind::PermissionDenied => (
             File::open(&path).map_err(|_| NoMachine::Missing)?,
             c::MAP_PRIVATE,

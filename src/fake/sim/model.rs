@@ -1,4 +1,4 @@
-//! The objects of a driver, each with its own rules. Nothing here knows the C ABI or the whole process.
+//! The objects of a driver, each with its own rules. Nothing here knows the C ABI or the entire process.
 
 pub mod account;
 pub mod address;

@@ -171,7 +171,7 @@ mod tests {
     fn a_text_needs_room_for_its_nul() {
         let mut room: [c_char; 4] = [-1; 4];
         let out = Out(room.as_mut_ptr());
-        // SAFETY: the array is as long as the room that is named.
+        // SAFETY: the array is as long as the given room.
         let stored = unsafe { [out.put_text(4, "four"), out.put_text(4, "two")] };
         assert_eq!(stored, [false, true]);
         assert_eq!(room[3], 0);

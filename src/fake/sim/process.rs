@@ -109,8 +109,8 @@ impl SimulatedProcess {
         match self.phase {
             Phase::Ready => return Ok(()),
             Phase::Forked => return Err(NOT_INITIALIZED),
-            // After a `cuInit` that found no device, the mask is read again. Measured; what follows a mask that names a
-            // GPU twice was not measured.
+            // After a `cuInit` that found no device, the mask is read again. Measured; a `cuInit` after a mask that
+            // lists a GPU twice was not measured.
             Phase::NoDevice | Phase::Refused | Phase::Fresh => {}
         }
         needs::check_init()?;
@@ -137,7 +137,7 @@ impl SimulatedProcess {
             });
         // Nothing has been taken yet: a failed `cuInit` leaves no trace on any GPU.
         let visible = match visible {
-            // What a `cuInit` does after a refused one, with another environment, is not modelled.
+            // A `cuInit` after a rejected one, with another environment, is not modeled.
             Ok(_) | Err(Unusable::ShowsNone) if self.phase == Phase::Refused => {
                 return Err(SIM_NOT_MODELLED);
             }

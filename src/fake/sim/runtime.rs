@@ -21,7 +21,7 @@ fn call(name: &str, work: impl FnOnce(&mut SimulatedProcess, &mut Thread) -> Out
     run(name, None, |process, thread, _| work(process, thread))
 }
 
-/// Runs a call in a context, which is made if need be.
+/// Runs a call in a context, which is created if necessary.
 fn call_in(
     name: &str,
     work: impl FnOnce(&mut SimulatedProcess, &mut Thread, ContextOwner) -> Outcome,
@@ -88,7 +88,7 @@ fn enter_by(
     }
 }
 
-/// Does what a call does before its own work, and returns its context if it needs one.
+/// Applies the effect of a call before its own work, and returns its context if it needs one.
 fn before(
     effect: CallEffect,
     process: &mut SimulatedProcess,

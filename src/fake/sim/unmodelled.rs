@@ -12,7 +12,7 @@ const FILE: &str = "machine.unmodelled";
 /// The functions that were written down. A process calls few of them.
 static WRITTEN: Mutex<Vec<&str>> = Mutex::new(Vec::new());
 
-/// Writes a function down if it returned that it is not modelled, once in each process, and hands its status on.
+/// Records a function that returned "not modeled", once in each process, and returns its status.
 pub fn told(name: &'static str, status: u32) -> u32 {
     if status == SIM_NOT_MODELLED {
         write(name);

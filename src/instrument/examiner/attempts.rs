@@ -12,7 +12,7 @@ use syscalls::{Errno, Sysno};
 /// The placeholder for the part of a path that differs between processes.
 const ANY: &str = "*";
 
-/// Tries all of them in this process, or in forks of it where a filter may end it.
+/// Tries all of them in this process, or in forks of it if a filter may end it.
 pub fn attempt(files: &[(String, bool)], calls: &[String], say: &mut dyn FnMut(ExaminerMessage)) {
     for (file, is_written) in files {
         say(ExaminerMessage::File(open(file, *is_written)));
@@ -62,7 +62,8 @@ pub(super) fn about(file: &str, path: &Path, error: Option<&io::Error>) -> FileT
     }
 }
 
-/// Makes a system call in a fork. `None` if it is not known how; an empty error for a call that was not refused.
+/// Makes a system call in a fork. Returns `None` if the call is not supported here, and an empty error if it was not
+/// denied.
 fn try_call(call: &str) -> Option<Option<String>> {
     let number: Sysno = call.parse().ok()?;
     let (arguments, expected) = harmless_arguments(call)?;

@@ -73,7 +73,7 @@ impl Driver<'_> {
             return false;
         };
         self.speaker.call(CallLibrary::Driver, label, || {
-            // SAFETY: the address is that of this function, and the callers below give its C parameters.
+            // SAFETY: the address belongs to this function, and the callers below pass its C parameters.
             i64::from(unsafe { call_raw(address, arguments) } as u32)
         })
     }

@@ -1,4 +1,4 @@
-//! A running process, read without touching it: `/proc` and its memory. The process may be hostile: what is read is
+//! A running process, read without touching it: `/proc` and its memory. The process may be hostile: all reads are
 //! bounded, and a child that hangs is ended by its parent.
 
 use std::collections::BTreeMap;

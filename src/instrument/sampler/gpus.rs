@@ -121,7 +121,7 @@ impl<'nvml> GpuHandles<'nvml> {
             free: 0,
             used: 0,
         };
-        // SAFETY: the handle lives as long as the session, and the struct is that of v1.
+        // SAFETY: the handle lives as long as the session, and the struct is v1.
         match unsafe { function(device.handle(), &raw mut memory) } {
             0 => Ok(memory.used),
             code => Err(code),

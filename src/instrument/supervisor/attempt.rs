@@ -67,7 +67,7 @@ impl Supervisor {
     /// # Errors
     /// Returns the missing requirement, or the reason why the check failed.
     pub fn look_for_needs(&mut self, experiments: &[Experiment]) -> Result<(), SupervisorError> {
-        // The needs of Python lines were checked before: no symbols are looked up for them.
+        // The needs of Python lines were checked before: no symbols are resolved for them.
         let experiments: Vec<&Experiment> = experiments
             .iter()
             .filter(|experiment| experiment.program == Program::Worker)
@@ -241,7 +241,7 @@ impl Supervisor {
             Waited::Done => return,
             Waited::Gone => {
                 recording.exit.died_at = step;
-                // A forked child died; its parent will still be asked to leave.
+                // A forked child died; its parent will still be ordered to exit.
                 if !talk.ended {
                     return;
                 }
@@ -276,7 +276,7 @@ impl Supervisor {
     }
 }
 
-/// Sends a process the command for a step, once what the step refuses is in effect.
+/// Sends a process the command for a step, once the step's rules are in effect.
 fn send_step(
     experiment: &Experiment,
     (index, step): (usize, &Step),

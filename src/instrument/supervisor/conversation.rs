@@ -27,7 +27,7 @@ pub(super) enum Awaited {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Waited {
-    /// The expected event came.
+    /// The expected event arrived.
     Done,
     /// The process that was to answer is gone.
     Gone,
@@ -67,8 +67,8 @@ impl Conversation {
         }
     }
 
-    /// Sends a command to a process. If the process is gone, waiting will notice. If sending fails although it is
-    /// there, its channel is closed, which tells it to leave.
+    /// Sends a command to a process. If the process is gone, waiting will notice it. If sending fails although the
+    /// process exists, its channel is closed, which makes it exit.
     pub(super) fn send_command(&mut self, process: &str, command: &Command) {
         let Some(channel) = self.channels.get(process) else {
             return;

@@ -90,8 +90,8 @@ pub fn to_timespec(nanoseconds: u64) -> Timespec {
     }
 }
 
-/// Ends a process: SIGTERM, a grace period in milliseconds, SIGKILL for its whole group, and a bounded wait. Returns
-/// the signals that were sent, and whether the process is gone.
+/// Ends a process: SIGTERM, a grace period in milliseconds, SIGKILL for its entire group, and a bounded wait. Returns
+/// the signals that were sent, and `true` if the process is gone.
 pub(super) fn kill_child(child: &mut Child, grace_ms: u64) -> (Vec<String>, bool) {
     let mut sent = vec!["SIGTERM".to_string()];
     let _ = kill_process_group(child.pid, Signal::TERM);

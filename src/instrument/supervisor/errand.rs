@@ -23,7 +23,7 @@ pub struct Errand<'a> {
     pub role: &'static str,
     /// Its arguments, in addition to those of every process of a run.
     pub arguments: Vec<OsString>,
-    /// Its whole environment.
+    /// Its complete environment.
     pub environment: BTreeMap<OsString, OsString>,
     /// Its working directory.
     pub folder: &'a Path,

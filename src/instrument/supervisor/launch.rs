@@ -20,8 +20,8 @@ use cuda_pitfalls_core::event::{Command, Event, SetAside};
 use cuda_pitfalls_core::experiment::{Experiment, Program, Step};
 
 impl Supervisor {
-    /// Starts the program of an experiment. To a worker it sends what the steps need, and waits until the worker is
-    /// ready.
+    /// Starts the program of an experiment. If it is a worker, sends the needs of its steps, and waits until the worker
+    /// is ready.
     pub(super) fn launch_program(
         &mut self,
         experiment: &Experiment,

@@ -36,7 +36,8 @@ impl Tail {
         self.pipe.as_ref().map(AsFd::as_fd)
     }
 
-    /// Reads what has arrived, at most one mebibyte, so that a process that writes much cannot delay deadlines.
+    /// Reads the bytes that have arrived, at most one mebibyte, so that a process that writes much cannot delay
+    /// deadlines.
     pub(super) fn read_arrived(&mut self) {
         let mut buffer = [0; 65536];
         for _ in 0..16 {

@@ -14,7 +14,7 @@ use cuda_pitfalls_core::verdict::{Invalidation, Reason};
 const APART: Duration = Duration::from_micros(300);
 /// Memory that still changes after this time is unsettled.
 const SETTLE_MS: u64 = 5_000;
-/// Memory this close to the baseline counts as given back: the driver takes and returns it in such blocks.
+/// Memory this close to the baseline counts as freed: the driver allocates and frees it in blocks of this size.
 const BACK_BYTES: u64 = 2 << 20;
 
 impl Supervisor {

@@ -37,7 +37,7 @@ pub struct SamplerClient {
     losses: u32,
     /// Since when a query is unanswered whose caller has given up, by [`cuda_pitfalls_core::clock::running_ns`].
     unanswered_ns: Option<u64>,
-    /// The result of background polling, if it came too late for its caller.
+    /// The result of background polling, if it arrived too late for its caller.
     late: Option<Polling>,
     /// The PID of a sampler that could not be ended.
     pub(super) unkillable: Option<i32>,
@@ -205,7 +205,7 @@ impl SamplerClient {
     }
 }
 
-/// Returns the reason why there is no sampler.
+/// Returns the reason why the sampler is missing.
 fn not_started(why: &str) -> Unavailable {
     Unavailable {
         reason: "nvml_error".to_string(),

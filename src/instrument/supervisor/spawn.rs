@@ -35,7 +35,7 @@ pub(super) struct Spawn<'a> {
     pub(super) inherit: Vec<Channel>,
     /// `true` to keep the end of its output. Otherwise stdout is discarded, and stderr is inherited from this process.
     pub(super) capture: bool,
-    /// The file that gets its stdout, instead of what `capture` says of it.
+    /// The file that gets its stdout, regardless of `capture`.
     pub(super) stdout: Option<std::fs::File>,
 }
 
@@ -190,8 +190,8 @@ pub fn can_watch() -> Result<(), SupervisorError> {
     Ok(())
 }
 
-/// Called first in a child of `start`. Closes every descriptor except those in `keep`, and requests to be killed when
-/// its parent ends. Returns `false` if the parent has ended already.
+/// Prepares a child of `start`; called first in it. Closes every descriptor except those in `keep`, and requests to be
+/// killed when its parent ends. Returns `false` if the parent has ended already.
 pub fn begin_child(parent: i32, keep: &[RawFd]) -> bool {
     let mut keep = keep.to_vec();
     keep.sort_unstable();
@@ -206,8 +206,8 @@ pub fn begin_child(parent: i32, keep: &[RawFd]) -> bool {
     bound && getppid().is_some_and(|pid| pid.as_raw_nonzero().get() == parent)
 }
 
-/// Called first in a fresh process that a step of a worker started. Requests to be killed when the thread that started
-/// it ends, like a forked process.
+/// Prepares a fresh process that a step of a worker started; called first in it. Requests to be killed when the thread
+/// that started it ends, like a forked process.
 pub fn begin_fresh() {
     let _ = set_parent_process_death_signal(Some(Signal::KILL));
 }

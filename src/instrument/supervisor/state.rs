@@ -62,7 +62,7 @@ impl Supervisor {
         &self.program
     }
 
-    /// Returns the PID of a worker or a sampler that could not be ended, if there is one.
+    /// Returns the PID of a worker or a sampler that could not be ended, if any.
     pub fn unkillable_pid(&self) -> Option<u32> {
         self.lost.or(self.sampler.unkillable.map(i32::unsigned_abs))
     }

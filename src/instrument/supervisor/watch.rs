@@ -20,7 +20,7 @@ use cuda_pitfalls_core::experiment::Step;
 use cuda_pitfalls_core::recording::StepSystemCalls;
 use cuda_pitfalls_core::refusal::{self, FilterAnswer, NamedFile, PathArgument, Refusal};
 
-/// The longest path that the kernel takes, in bytes, with its NUL.
+/// The longest path that the kernel accepts, in bytes, with its NUL.
 const LONGEST_PATH: usize = 4096;
 /// Maximum number of paths that are recorded for one step: a program may use any number of them.
 const MOST_PATHS: usize = 2_000;
@@ -41,7 +41,7 @@ pub(super) struct Watch {
 struct WatchedRules {
     rules: Mutex<Vec<Refusal>>,
     seen: Mutex<Vec<StepSystemCalls>>,
-    /// Private folders of the run, and what a recording calls them.
+    /// Private directories of the run, each with its name in recordings.
     private: Vec<(PathBuf, &'static str)>,
     program: PathBuf,
     /// The result of reading the memory of a process with a filter.
@@ -76,7 +76,7 @@ impl Watch {
         })
     }
 
-    /// Refuses what a step names, from now on, to every process with a filter.
+    /// Denies the file or system call of a step, from now on, to every process with a filter.
     pub(super) fn refuse_step(&self, step: &Step) -> Result<(), SupervisorError> {
         lock(&self.shared.rules).push(rule(step)?);
         Ok(())

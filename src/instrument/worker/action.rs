@@ -153,7 +153,7 @@ fn nanosleep(_: &Arc<Worker>, _: &Channel, step: &Step) -> Result<Values, i64> {
     Ok(Values::new())
 }
 
-/// Starts a thread that makes the steps it is given, one at a time.
+/// Starts a thread that executes its steps, one at a time.
 fn pthread_create(worker: &Arc<Worker>, channel: &Channel, step: &Step) -> Result<Values, i64> {
     let name = step.bind.clone().ok_or(22i64)?;
     let (jobs, incoming) = mpsc::channel();

@@ -41,7 +41,7 @@ pub(super) fn make_call(worker: &Worker, call: &Call, step: &Step) -> CallResult
     };
     let passed = passed_words(call, &arguments);
     let started = clock::now_ns();
-    // SAFETY: the address is that of the function of this row, and the row has its C parameters.
+    // SAFETY: the address belongs to the function of this row, and the row has its C parameters.
     let result = unsafe { call_raw(address, &passed) };
     let elapsed_ns = clock::now_ns() - started;
     if call.returns == Returns::Text {

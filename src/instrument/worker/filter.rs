@@ -1,5 +1,6 @@
-//! The filter of a `seccomp` step: every system call of this process, of its threads and of what it starts goes to the
-//! parent, which lets it pass or answers it with an error. What it decides by is in [`cuda_pitfalls_core::refusal`].
+//! The filter of a `seccomp` step: every system call of this process, of its threads and of the processes that it
+//! starts goes to the parent, which lets it pass or answers it with an error. The rules are in
+//! [`cuda_pitfalls_core::refusal`].
 
 use std::mem::offset_of;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
@@ -66,8 +67,8 @@ pub unsafe fn before_exec(fd: RawFd) -> std::io::Result<()> {
     })
 }
 
-/// Puts a filter on this process, and sends what answers it to the parent. Nothing happens if there is a filter
-/// already. The error is an `errno`.
+/// Sets a filter on this process, and sends the descriptor that answers it to the parent. Does nothing if a filter is
+/// already set. The error is an `errno`.
 pub(super) fn install_filter(channel: &Channel, set_aside: &[RawFd]) -> Result<(), i64> {
     let own = channel.as_fd().as_raw_fd();
     let spared: Vec<RawFd> = set_aside.iter().copied().chain([own]).collect();
@@ -89,7 +90,7 @@ pub(super) fn install_filter(channel: &Channel, set_aside: &[RawFd]) -> Result<(
         )
     };
     if listener < 0 {
-        // A process of which a parent has a filter inherits it, and cannot have another one.
+        // A process inherits a filter of its parent, and cannot have another one.
         return if errno() == i64::from(libc::EBUSY) {
             Ok(())
         } else {

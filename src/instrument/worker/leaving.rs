@@ -120,7 +120,7 @@ pub(super) struct Fresh {
     fd: RawFd,
 }
 
-/// This program as a worker on this descriptor.
+/// Returns this program as a worker on this descriptor.
 pub(super) fn fresh_worker(fd: RawFd) -> Fresh {
     use std::os::unix::ffi::OsStrExt;
     let own = std::env::args_os().take(2);

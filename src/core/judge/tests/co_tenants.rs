@@ -1,4 +1,4 @@
-//! Verdicts where other processes are on the GPUs: as on an idle machine, or open, and never a surprise.
+//! Verdicts with other processes on the GPUs: the same as on an idle machine, or inconclusive, and never a surprise.
 
 use super::{attempts, cases, count_is, pitfall, verdict_with};
 use crate::calibration::Calibration;
@@ -84,7 +84,7 @@ fn a_footprint_that_a_co_tenant_paid_is_no_surprise() {
         judged(0, 0, &idle()).expectation,
         ExpectationMet::Unexpected
     );
-    // A context where a footprint belongs is one, whoever else is there.
+    // A context in place of a footprint is still a context, regardless of other processes.
     assert_eq!(
         judged(CONTEXT, CONTEXT, &beside()).expectation,
         ExpectationMet::Unexpected

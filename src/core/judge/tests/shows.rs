@@ -1,4 +1,4 @@
-//! Every predicate of a check: what it holds for, what it fails for, what it cannot tell.
+//! Every predicate of a check: observations that it holds for, fails for, and cannot decide.
 
 use std::collections::BTreeMap;
 
@@ -65,7 +65,7 @@ fn at(facts: FactSet) -> Check {
     }
 }
 
-/// `y`, `n` or `?`; `~` and `u` where other processes hide some or all of it.
+/// Returns `y`, `n` or `?`; `~` and `u` if other processes hide some or all of it.
 fn letter(shows: &Shows) -> char {
     match shows {
         Shows::Yes => 'y',
@@ -207,7 +207,7 @@ fn what_was_not_observed_is_unknown() {
             "{check:?}"
         );
     }
-    // Nor is anything known of a call that did not return.
+    // Nothing is known of a call that did not return either.
     checks.push(at(facts!(value: bytes("count", 2))));
     for check in checks {
         assert_eq!(

@@ -348,7 +348,7 @@ fn own_processes_and_blind_lists_do_not_contaminate() {
     let mut script = counting(1);
     script.process(1, 0, 77, Some(CONTEXT));
     assert_eq!(reasons_in(&plan, &plan.cases[0], &script, &namespaced), []);
-    // Where no context was made to see it, nothing says that this is one.
+    // No context was created, so nothing shows that PIDs differ here.
     let unmade = namespaced.clone().map(|known| Calibration {
         context_bytes: 0,
         sound: false,

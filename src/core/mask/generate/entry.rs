@@ -55,7 +55,7 @@ const TAILS: [&str; 24] = [
     " 1", "\n1", "\t", " ", "L", "u", "h", "é",
 ];
 
-/// Text that stands for nothing, or for something else than it seems.
+/// Text without a meaning, or with a different meaning than it seems to have.
 const FOREIGN: [&str; 16] = [
     "é",
     "ß",

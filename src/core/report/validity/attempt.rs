@@ -15,7 +15,7 @@ use crate::recording::{ProcessEvent, Recording};
 /// The name of the status of a Python line that raised nothing.
 const PASSED: &str = "OK";
 
-/// An attempt, and where it is.
+/// An attempt, and its location.
 #[derive(Clone, Copy)]
 pub(super) struct MadeAttempt<'r> {
     /// The instance's name, or the GPU that was calibrated.

@@ -181,7 +181,7 @@ impl Arguments<'_, '_> {
             ParamKind::In(template) if template.width == 8 => self.word(node),
             ParamKind::In(_) => self.parse_integer(node, 0..=i64::from(u32::MAX)),
             ParamKind::Block(kind, _) => self.handle(param, Some(kind), node),
-            // These kinds are no inputs.
+            // Parameters of these kinds are not inputs.
             ParamKind::Fixed(_) | ParamKind::Out(_) => None,
         }
     }

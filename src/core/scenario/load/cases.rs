@@ -65,7 +65,7 @@ pub(super) struct Scope {
 
 struct Named {
     label: String,
-    /// The place of the label if it was written, rather than taken from the call.
+    /// The location of the label if it was written, rather than derived from the call.
     written: Option<Range<usize>>,
     row: Option<CheckedStep>,
 }
@@ -162,7 +162,7 @@ pub(super) fn read_case(
     (case, scope)
 }
 
-/// Checks that a mask names no more GPUs than the scenario needs.
+/// Checks that a mask uses no more GPUs than the scenario needs.
 pub(super) fn check_gpus(
     reader: &mut Reader<'_>,
     gpus: &Spanned<GpusFile>,
@@ -607,7 +607,7 @@ impl Steps<'_, '_> {
         beside: &[TreeEntry],
     ) -> Option<String> {
         let handle = kind.and_then(Call::bound_handle);
-        // An `as` beside the call was already reported; its name is still bound.
+        // An `as` next to the call was already reported; its name is still bound.
         let Some(entry) = arguments
             .iter()
             .chain(beside)

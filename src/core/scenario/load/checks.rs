@@ -1,4 +1,4 @@
-//! Reading checks: what must hold at a step, or how the worker must end.
+//! Reads checks: the facts that must hold at a step, or the required end of the worker.
 
 use std::ops::Range;
 

@@ -1,4 +1,4 @@
-//! Checking conditions on the machine: where an expectation applies.
+//! Checks the conditions on the machine for an expectation.
 
 use std::ops::Range;
 
@@ -7,7 +7,7 @@ use super::parameters::{Parameters, check_scalar};
 use super::reader::Reader;
 use crate::scenario::When;
 
-/// Checks that a condition asks for values that the parameters of the file have.
+/// Checks that a condition requires values that the parameters of the file have.
 pub(super) fn check_when(
     reader: &mut Reader<'_>,
     when: &When,

@@ -139,7 +139,7 @@ impl<'a> Parameters<'a> {
     }
 }
 
-/// Reports what is wrong with the name and the values of a parameter.
+/// Reports the errors in the name and the values of a parameter.
 fn check_parameter(
     reader: &mut Reader<'_>,
     key: &Spanned<DeString<'_>>,

@@ -1,4 +1,4 @@
-//! The part of the schema that is made from the tables of calls.
+//! The part of the schema that is generated from the tables of calls.
 
 use cuda_pitfalls_calls::{self as calls, ACTOR, Call, Effect, Param, ParamKind, UINT64_MAX};
 use serde_json::{Map, Value, json};
@@ -134,7 +134,7 @@ fn argument_schema(call: &Call, param: &Param, definitions: &mut Map<String, Val
             let about = "The name of a thread or process that an earlier step started.";
             shared_schema(ACTOR, definitions, sentence(about))
         }
-        // These kinds are no inputs.
+        // Parameters of these kinds are not inputs.
         ParamKind::Fixed(_) | ParamKind::Out(_) => json!(false),
     };
     // The default of a handle or of arguments is NULL, written by leaving out the key.

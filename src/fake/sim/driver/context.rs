@@ -24,7 +24,7 @@ symbols! {
         Ok(())
     });
 
-    /// Makes no context: it is how one asks whether there is one.
+    /// Does not create a context: programs use this call to check if one exists.
     fn cuDevicePrimaryCtxGetState(device: i32, flags: Out<u32>, active: Out<i32>) = call(|process, _| {
         let primary = &process.device(device)?.primary;
         flags.put(primary.flags)?;
@@ -60,7 +60,7 @@ symbols! {
         if context.given().is_ok() { context.put(handle) } else { Ok(()) }
     });
 
-    /// Replaces the top of the stack; null takes it off.
+    /// Replaces the top of the stack; null removes it.
     fn cuCtxSetCurrent(context: u64) = call(|process, thread| {
         thread.set_current(if context == 0 { None } else { Some(process.selectable(context)?) });
         Ok(())

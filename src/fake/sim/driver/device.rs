@@ -17,9 +17,9 @@ symbols! {
         let gpu = process.gpu(device)?;
         name.given()?;
         let room = usize::try_from(room).ok().filter(|room| *room > 0).ok_or(INVALID_VALUE)?;
-        // A name that does not fit is cut, not refused.
+        // A name that does not fit is cut, not rejected.
         let cut = &gpu.name[..gpu.name.floor_char_boundary(room - 1)];
-        // SAFETY: not null, and the caller passes so much room.
+        // SAFETY: not null, and the caller passes an array of this length.
         unsafe { name.put_text(room, cut) };
         Ok(())
     });
@@ -33,7 +33,7 @@ symbols! {
         call(|process, _| value.put(attribute(process.gpu(device)?, number)?));
 
     fn cuDeviceGetPCIBusId(text: Out<c_char>, room: i32, device: i32) =
-        // SAFETY: the caller passes so much room, or null.
+        // SAFETY: the caller passes an array of this length, or null.
         call(|process, _| unsafe { put_bus_id(process, &text, room, device) });
 
     fn cuDeviceTotalMem_v2(bytes: Out<usize>, device: i32) =

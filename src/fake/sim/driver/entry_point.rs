@@ -12,7 +12,7 @@ const FOUND: u32 = 0;
 const UNKNOWN: u32 = 1;
 const TOO_OLD: u32 = 2;
 
-/// The flags that ask for per-thread default streams, which are not modelled, and all that there are.
+/// The flags that request per-thread default streams, which are not modeled, and all existing flags.
 const PER_THREAD: u64 = 2;
 const ALL_FLAGS: u64 = 3;
 
@@ -45,7 +45,7 @@ fn look_up(name: &InText, version: i32, flags: u64) -> Outcome<Result<*mut c_voi
         return Err(SIM_NOT_MODELLED);
     }
     let symbol = symbol_of(&name.name()?, version);
-    // A form that is not modelled is not here, and no other one takes its place: it may have other arguments.
+    // A form that is not modeled is missing here, and no other one replaces it: it may have other arguments.
     Ok(symbol.and_then(|symbol| {
         CString::new(symbol)
             .ok()
@@ -86,7 +86,7 @@ mod tests {
             else {
                 panic!("no row: {row}")
             };
-            // A version that is newer than the driver is refused before the name is looked at.
+            // A version that is newer than the driver is rejected before the name is checked.
             if status == "1" {
                 assert!(version.parse::<i32>().unwrap() > 13000, "{row}");
                 continue;

@@ -1,4 +1,4 @@
-//! Memory and addresses that are taken apart from each other, and mapped.
+//! Separate allocation of memory and addresses, and their mapping.
 
 use super::call;
 use crate::model::status::{Outcome, SIM_NOT_MODELLED};

@@ -1,4 +1,4 @@
-//! A GPU of the simulated machine: what it is, and the sizes that were measured on one like it.
+//! A GPU of the simulated machine: its properties, and the sizes that were measured on a similar one.
 
 /// One GPU. Its index in the description is its NVML index, which is PCI order.
 #[derive(Clone, Debug)]

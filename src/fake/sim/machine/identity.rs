@@ -1,4 +1,4 @@
-//! The identity of a process: its pid and its start time, since a pid alone may have been used again.
+//! The identity of a process: its pid and its start time, because a pid may be reused.
 
 use crate::c;
 
@@ -27,7 +27,7 @@ impl Identity {
         let state = fields.next()?;
         let threads: u32 = fields.nth(16)?.parse().ok()?;
         let start: u64 = fields.nth(1)?.parse().ok()?;
-        // A process whose first thread ended while others run looks like a zombie, but is none.
+        // A process whose first thread ended while others run looks like a zombie, but is not one.
         let ended = matches!(state, "X" | "x") || (state == "Z" && threads <= 1);
         Some((
             Self(u64::from(pid) << 32 | (start & (UNUSED_BIT - 1))),

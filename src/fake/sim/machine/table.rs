@@ -1,4 +1,4 @@
-//! The table of processes in `machine.state`: what every process holds on every GPU, visible to all of them.
+//! The table of processes in `machine.state`: the holdings of every process on every GPU, visible to all of them.
 //!
 //! Only the owner of a slot writes its numbers. A slot counts while its process lives, so the memory of a killed
 //! process is gone for every reader at once, as it is on a real machine after the driver's clean-up.
@@ -21,7 +21,7 @@ pub struct Slot {
     contexts: [AtomicU32; MAX_GPUS],
 }
 
-/// The whole file.
+/// The complete file.
 #[repr(C)]
 pub struct MachineTable {
     slots: [Slot; SLOTS],
@@ -31,7 +31,7 @@ pub struct MachineTable {
 /// Set while a new owner clears the numbers of a dead one, so that no reader counts them as the new owner's.
 const SETTLING: u64 = UNUSED_BIT;
 
-/// For how long a zombie keeps its memory after its end: the driver takes a moment to clean up, and only then can the
+/// Time that a zombie keeps its memory after its end: the driver needs a moment to clean up, and only then can the
 /// parent wait for the process. Measured as longer than nothing and shorter than 200 ms (process/zombie-holds-memory).
 const CLEANING_UP_MS: u64 = 50;
 
@@ -85,7 +85,7 @@ impl MachineTable {
         None
     }
 
-    /// Sets what the owner of a slot holds. Only the owner calls this.
+    /// Sets the holdings of the owner of a slot. Only the owner calls this.
     pub fn store(&self, slot: usize, gpu: usize, used_bytes: u64, contexts: u32) {
         self.slots[slot].used_bytes[gpu].store(used_bytes, Ordering::Release);
         self.slots[slot].contexts[gpu].store(contexts, Ordering::Release);

@@ -5,8 +5,7 @@ use crate::machine::identity::Identity;
 use crate::machine::table::MAX_GPUS;
 use crate::model::status::{NOT_INITIALIZED, OUT_OF_MEMORY, Outcome, SIM_NOT_MODELLED};
 
-/// The account of one process. A forked child has a new one: what its parent holds is not the child's to change or to
-/// give back.
+/// The account of one process. A forked child has a new one: it cannot change or free its parent's holdings.
 #[derive(Default)]
 pub struct Account {
     /// The machine that the account is kept on, from the first `cuInit` on.
@@ -42,7 +41,7 @@ impl Account {
     /// Gives device memory back.
     pub fn refund(&mut self, gpu: usize, bytes: u64) {
         self.used_bytes[gpu] = self.used_bytes[gpu].saturating_sub(bytes);
-        // Publishing can only fail before the first charge, when there is nothing to give back.
+        // Publishing can only fail before the first charge, when no memory has to be freed.
         let _ = self.publish(gpu);
     }
 

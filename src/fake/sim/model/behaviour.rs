@@ -1,8 +1,8 @@
-//! The rules a measurement may overturn: one constant or one table row each, so that flipping one is a change of one
-//! line.
+//! The rules that a measurement may overturn: one constant or one table row each, so that changing one is a change of
+//! one line.
 //!
-//! "Measured" is on 2x NVIDIA H200, driver 580.159.04, with libcudart 11.8, 12.0, 12.9, 13.0 and 13.5. What is not
-//! measured is from the documentation, or a guess.
+//! "Measured" means on 2x NVIDIA H200, driver 580.159.04, with libcudart 11.8, 12.0, 12.9, 13.0 and 13.5. Rules that
+//! were not measured come from the documentation, or are a guess.
 
 use std::ffi::CStr;
 
@@ -31,9 +31,9 @@ pub const EVENT_ELAPSED_TIME_QUIET_FROM: i32 = 13000;
 /// does not create it; older ones are not modeled.
 pub const MEM_ADVISE_MAKES_CONTEXT_FROM: i32 = 12040;
 
-/// Every visible GPU and every stream needs a channel in a context. What a context takes in any case is enough for two
-/// channels; memory for more is taken for this many at once, and stays when they are gone. "Channel" is a guess at what
-/// it is. Measured are streams with one visible GPU and with two (memory/streams-cost-memory,
+/// Every visible GPU and every stream needs a channel in a context. The basic memory of a context is enough for two
+/// channels. Memory for more is allocated for this many at once, and stays when they are gone. "Channel" is a guess at
+/// its purpose. Measured are streams with one visible GPU and with two (memory/streams-cost-memory,
 /// device/launch-on-foreign-stream), and one to four visible GPUs without streams
 /// (context/peer-copy-makes-one-on-a-third); streams with three or more are not.
 pub const CHANNELS_IN_A_CONTEXT: u32 = 2;
@@ -58,15 +58,15 @@ pub const SMALLEST_HEAP_BYTES: u64 = 4 << 20;
 pub const PRINTF_UNIT_BYTES: u64 = 256;
 
 /// A heap limit up to this size is not cut. A larger one is cut to about an eighth of the GPU; the exact size is known
-/// for an empty H200 alone (limits/heap-larger-than-the-gpu).
+/// only for an empty H200 (limits/heap-larger-than-the-gpu).
 pub const LARGEST_UNCUT_HEAP_BYTES: u64 = 1 << 30;
 
 /// From this runtime version on `cudaSetDeviceFlags` creates the context. Measured only with 13.0; older ones are not
 /// modeled.
 pub const SET_FLAGS_MAKES_CONTEXT_FROM: i32 = 13000;
 
-/// The largest request that shares a block with others; a larger one has its blocks to itself. Measured for 1 MiB,
-/// which shares, and for 2 MiB, which does not; what happens between them is not known.
+/// The largest request that shares a block with others; a larger one has its own blocks. Measured for 1 MiB, which
+/// shares, and for 2 MiB, which does not; sizes between them are not known.
 pub const SMALL_REQUEST_BYTES: u64 = 1 << 20;
 
 /// The effect of a runtime call before its own work.

@@ -70,8 +70,7 @@ impl Blocks {
         Ok(base)
     }
 
-    /// Forgets a request. `Some(bytes)` says how much device memory that gives back; `None` that no request has the
-    /// address.
+    /// Forgets a request. Returns the device memory that this frees, or `None` if no request has the address.
     pub fn free(&mut self, address: u64) -> Option<u64> {
         let (base, block) = self.blocks.range_mut(..=address).next_back()?;
         block.pieces.remove(&(address - base))?;
@@ -83,7 +82,7 @@ impl Blocks {
         Some(bytes)
     }
 
-    /// Forgets everything a context held; returns how much device memory that gives back.
+    /// Forgets all requests of a context. Returns the device memory that this frees.
     pub fn free_context(&mut self, context: u64) -> u64 {
         let mut bytes = 0;
         self.blocks.retain(|_, block| {

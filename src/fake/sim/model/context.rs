@@ -12,8 +12,8 @@ use crate::model::ptx::PtxImage;
 use crate::model::status::*;
 use std::collections::BTreeMap;
 
-/// One context. A primary one keeps its handle when it is made again; the entry of a destroyed one stays, so that its
-/// handle is known.
+/// A context. A primary context keeps its handle when it is created again; the entry of a destroyed one stays, so that
+/// its handle is known.
 #[derive(Default)]
 pub struct Context {
     pub device: usize,
@@ -24,7 +24,7 @@ pub struct Context {
     /// Number of times that the context was created.
     pub generation: u32,
     pub limits: ContextLimits,
-    /// `CUDA_LAUNCH_BLOCKING` was set when it was made (process/env-launch-blocking).
+    /// `true` if `CUDA_LAUNCH_BLOCKING` was set when the context was created (process/env-launch-blocking).
     pub blocking: bool,
     /// Device memory in addition to the allocations: the context itself, its modules, its larger limits.
     charged_bytes: u64,
@@ -36,7 +36,7 @@ pub struct Context {
     modules_with_variables: u32,
 }
 
-/// The context that an object belongs to, in the generation that the object was made in.
+/// The context of an object, in the generation that the object was created in.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ContextOwner {
     pub context: u64,
@@ -90,7 +90,7 @@ impl Context {
         account.context_gone(self.gpu);
     }
 
-    /// Takes memory, which goes back when the context is destroyed.
+    /// Allocates memory, which is freed when the context is destroyed.
     fn charge(&mut self, account: &mut Account, bytes: u64) -> Outcome {
         account.charge(self.gpu, bytes)?;
         self.charged_bytes += bytes;
@@ -103,7 +103,7 @@ impl Context {
         account.refund(self.gpu, bytes);
     }
 
-    /// Takes memory for a stream that is about to be made, where the streams before it left no room.
+    /// Allocates memory for a stream that is about to be created, if the streams before it left no space.
     pub fn add_stream(&mut self, account: &mut Account, devices: usize) -> Outcome {
         let (most, wanted) = (self.most_streams, self.streams + 1);
         if wanted > most && charges(devices, wanted) > charges(devices, most) {
@@ -141,7 +141,7 @@ impl Context {
         Ok(())
     }
 
-    /// Takes what the first module of a context takes that uses the device heap, prints or asserts.
+    /// Allocates the memory of the first module of a context that uses the device heap, prints or asserts.
     fn charge_device_code(
         &mut self,
         account: &mut Account,
@@ -164,7 +164,7 @@ impl Context {
         Ok(())
     }
 
-    /// Takes the block that the small variables of modules share, and what the large ones of this one take.
+    /// Allocates the block that the small variables of modules share, and the memory of the large ones of this module.
     fn charge_variables(&mut self, account: &mut Account, image: &PtxImage) -> Outcome {
         self.charge(account, image.large_variables_bytes())?;
         if image.has_small_variables() {
@@ -190,8 +190,8 @@ impl Context {
             .set(which, value, account.machine()?.gpu(self.gpu))
     }
 
-    /// Raises the stack limit for a kernel whose threads need more local memory (limits/local-memory-never-shrinks).
-    /// What is left of the memory where that fails is not known.
+    /// Raises the stack limit for a kernel with threads that need more local memory
+    /// (limits/local-memory-never-shrinks). The memory after a failure is not known.
     pub fn grow_stack(&mut self, account: &mut Account, frame_bytes: u64) -> Outcome {
         if frame_bytes <= self.limits.stack_bytes {
             return Ok(());
@@ -247,7 +247,7 @@ impl Context {
 pub struct Contexts(BTreeMap<u64, Context>);
 
 impl Contexts {
-    /// Adds a context, made or not.
+    /// Adds a context, created or not.
     pub fn insert(&mut self, handle: u64, context: Context) {
         self.0.insert(handle, context);
     }

@@ -5,8 +5,8 @@ use crate::model::blocks::Blocks;
 use crate::model::pool::MemoryPool;
 use crate::model::primary::Primary;
 
-/// Device memory of ordinal 0 starts here; every ordinal has a range of this size to itself, far from where the kernel
-/// maps files.
+/// Device memory of ordinal 0 starts here; every ordinal has its own range of this size, far from the addresses where
+/// the kernel maps files.
 const ADDRESSES: u64 = 1 << 40;
 const FIRST_ADDRESS: u64 = 3 * ADDRESSES;
 

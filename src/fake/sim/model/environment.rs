@@ -27,7 +27,7 @@ impl DriverEnvironment {
         }
     }
 
-    /// Refuses to compile PTX text where a variable forbids it: what the driver answers depends on its cache.
+    /// Rejects the compilation of PTX text if a variable forbids it: the driver's answer depends on its cache.
     pub fn may_compile(&self) -> Outcome {
         let switches = [&self.no_ptx_jit, &self.no_jit];
         if switches

@@ -1,4 +1,4 @@
-//! The driver's own exit handler. What it does at the process's exit was measured in
+//! The driver's own exit handler. Its behavior at the process's exit was measured in
 //! process/calls-from-an-exit-handler.
 
 use crate::c;

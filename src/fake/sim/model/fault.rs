@@ -1,4 +1,4 @@
-//! A kernel that failed: from then on the whole process is unusable, on every GPU and in every context
+//! A kernel that failed: from then on the entire process is unusable, on every GPU and in every context
 //! (fault/other-gpu-of-the-process, fault/other-context-on-the-gpu). Other processes do not notice
 //! (fault/other-process-on-the-gpu).
 

@@ -53,8 +53,8 @@ impl OncePerProcess {
         }
     }
 
-    /// Does the work, which says whether there was anything to do: if not, the next call tries again. Returns when it
-    /// is done, except to the work itself.
+    /// Does the work, which returns `true` if there was anything to do; otherwise the next call tries again. Returns
+    /// when the work is done, except to the work itself.
     fn run(&self, work: impl FnOnce() -> bool) {
         let process = c::pid();
         if AT_IT_IN.get() == process {

@@ -1,4 +1,4 @@
-//! A launch of a kernel, and how long its work takes.
+//! A launch of a kernel, and the duration of its work.
 
 use crate::model::status::{NOT_READY, Outcome, SIM_NOT_MODELLED};
 use std::time::Instant;
@@ -10,7 +10,7 @@ pub struct Shape {
     pub block: [u32; 3],
 }
 
-/// A launch as its caller asks for it.
+/// A launch as its caller requests it.
 #[derive(Clone, Copy, Debug)]
 pub struct Launch<'a> {
     pub shape: Shape,

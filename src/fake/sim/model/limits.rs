@@ -17,7 +17,7 @@ const DEV_RUNTIME_PENDING_LAUNCH_COUNT: u32 = 4;
 /// Launches of a kernel by kernels that may wait: the default (limits/sync-depth-is-gone).
 const PENDING_LAUNCHES: u64 = 2048;
 
-/// The limits of one context, from when it is made until it is destroyed.
+/// The limits of one context, from its creation to its destruction.
 #[derive(Default, Clone, Debug)]
 pub struct ContextLimits {
     pub stack_bytes: u64,
@@ -52,7 +52,7 @@ impl ContextLimits {
         }
     }
 
-    /// Sets a limit that takes no memory, which is any but the stack's.
+    /// Sets a limit that allocates no memory, which is any except the stack's.
     pub fn set(&mut self, which: u32, value: u64, gpu: &SimulatedGpu) -> Outcome {
         match which {
             PRINTF_FIFO_SIZE if self.printf_fixed => return Err(INVALID_VALUE),

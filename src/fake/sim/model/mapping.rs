@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 /// Reserved ranges grow from here, below the devices' own.
 const FIRST_RANGE: u64 = 2 << 40;
 
-/// Memory that was taken. It is given back when neither a handle nor a mapping holds it
-/// (memory/vmm-unmap-gives-nothing-back). It belongs to the process: no context takes it along.
+/// Memory that was allocated. It is freed when neither a handle nor a mapping holds it
+/// (memory/vmm-unmap-gives-nothing-back). It belongs to the process: destroying a context does not free it.
 struct Allocation {
     device: usize,
     bytes: u64,
@@ -52,7 +52,7 @@ impl Mappings {
         found.contains(address).then_some(found)
     }
 
-    /// Notes memory that was taken for a handle.
+    /// Records memory that was allocated for a handle.
     pub fn create(&mut self, handle: u64, device: usize, bytes: u64) {
         self.allocations.insert(
             handle,

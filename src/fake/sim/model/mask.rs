@@ -61,7 +61,7 @@ fn named(mask: &[u8], ordered: &[usize], gpus: &[SimulatedGpu]) -> Result<Vec<us
         } else {
             ordinal(token).and_then(|index| ordered.get(index).copied())
         };
-        // The list ends, without complaint, at the first entry that names no GPU.
+        // The list ends, without an error, at the first entry that is not a valid GPU.
         let Some(gpu) = gpu else { break };
         if chosen.contains(&gpu) {
             return Err(Unusable::NamesOneTwice);
@@ -130,7 +130,7 @@ fn by_prefix(token: &[u8], gpus: &[SimulatedGpu]) -> Option<usize> {
     }
 }
 
-/// Hex digits of a whole UUID.
+/// Number of hex digits of a complete UUID.
 const WHOLE_UUID: usize = 32;
 
 /// Returns the values of the hex digits up to the first byte that is neither a digit nor a hyphen, and of at most as

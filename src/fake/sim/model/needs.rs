@@ -9,7 +9,7 @@ use crate::c;
 use crate::model::status::*;
 use std::ffi::CString;
 
-/// The folder that stands for `/` of the simulated machine; the filter knows it (`cuda_pitfalls_core::refusal`).
+/// The directory that represents `/` of the simulated machine; the filter knows it (`cuda_pitfalls_core::refusal`).
 const ROOT: &str = "/cuda-pitfalls-sim";
 /// `EISNAM`: the filter's answer for a file in that directory that no rule denies.
 const THERE: i32 = 120;
@@ -52,7 +52,7 @@ const INIT_AND_CONTEXT: [SystemCall; 4] = [EVENTFD2, FCNTL, PIPE2, POLL];
 type Refused = Option<i32>;
 
 impl SystemCall {
-    /// Makes the call with arguments that no kernel takes.
+    /// Makes the call with arguments that no kernel accepts.
     fn refused(self) -> Refused {
         if !cfg!(target_arch = "x86_64") {
             return None;
@@ -63,7 +63,7 @@ impl SystemCall {
 
 /// Returns `true` if a filter answers for the simulated machine.
 fn is_watched() -> bool {
-    // Where `open` itself is refused, its error is another one.
+    // If `open` itself is denied, its error differs.
     open("") != ENOENT
 }
 
@@ -155,7 +155,7 @@ pub fn check_managed_memory() -> Outcome {
     }
 }
 
-/// NVML's own status codes for what it needs.
+/// NVML's own status codes for its requirements.
 pub mod nvml {
     use super::{EACCES, ENOENT, EPERM, FCNTL, IOCTL, OPENAT, STAT, file, gpu_file, is_watched};
 

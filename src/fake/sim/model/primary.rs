@@ -2,8 +2,7 @@
 
 use crate::model::status::{INVALID_CONTEXT, Outcome};
 
-/// Counts and flags of one primary context. Whether its memory is taken is decided by the caller, who acts on the
-/// answers.
+/// Counts and flags of one primary context. The caller allocates and frees its memory, by the results.
 #[derive(Default, Clone, Debug)]
 pub struct Primary {
     pub retains: u32,

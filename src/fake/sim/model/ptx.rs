@@ -45,7 +45,7 @@ pub enum Work {
     Prints,
     /// The kernel reads the clock until the number of nanoseconds in its only argument has passed.
     Spins,
-    /// Something that is not read here.
+    /// A kernel that this parser does not understand.
     Unclear,
 }
 
@@ -191,7 +191,7 @@ fn value_of(registers: &BTreeMap<&str, RegisterValue>, name: &str) -> RegisterVa
     }
 }
 
-/// Reads the body of a kernel, which is unclear where it branches or does anything that is not simple.
+/// Parses the body of a kernel, which is unclear if it branches or does anything that is not simple.
 fn work(body: &str) -> Work {
     if has_word(body, "vprintf") {
         return Work::Prints;
@@ -208,7 +208,7 @@ fn work(body: &str) -> Work {
             "ret" => return Work::Ends,
             "trap" => return Work::Fails(LAUNCH_FAILED),
             "call.uni" if statement.contains("__assertfail") => return Work::Fails(ASSERT),
-            // What is in the device heap is not modelled; what the heap takes is, with the context.
+            // The content of the device heap is not modeled; its memory is, with the context.
             "call.uni" if has_word(statement, "malloc") || has_word(statement, "free") => {}
             _ if operation.starts_with("st.param") => {}
             _ if operation.starts_with("ld.param") => {

@@ -1,4 +1,4 @@
-//! Streams and events: they do no work, but they belong to a context, and that is what goes wrong with them.
+//! Streams and events: they do no work, but they belong to a context, which is the source of their errors.
 
 use crate::model::context::ContextOwner;
 use crate::model::status::{INVALID_HANDLE, Outcome};

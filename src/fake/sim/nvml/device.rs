@@ -1,4 +1,4 @@
-//! Devices: handles and what they are.
+//! Devices: handles and properties.
 
 use super::status::*;
 use super::{FIRST_HANDLE, HANDLE_STEP, call, call_on, counted, put, put_text};
@@ -40,7 +40,7 @@ symbols! {
 
     fn nvmlDeviceGetHandleByIndex(index: u32, device: Out<u64>) = handle(index, &device);
 
-    /// Takes the whole UUID only: the abbreviations that the mask allows name nothing here.
+    /// Accepts only the complete UUID: the abbreviations that the mask allows are not valid here.
     fn nvmlDeviceGetHandleByUUID(uuid: InText, device: Out<u64>) = call(|machine| {
         let uuid = uuid.bytes().map_err(|_| INVALID_ARGUMENT)?;
         let index = machine.description.gpus.iter().position(|gpu| gpu.uuid.as_bytes() == uuid);
@@ -49,7 +49,7 @@ symbols! {
     });
 
     fn nvmlDeviceGetUUID(device: u64, text: Out<c_char>, room: u32) =
-        // SAFETY: here and below the caller passes so much room, or null.
+        // SAFETY: here and below the caller passes an array of this length, or null.
         call_on(device, |_, _, gpu| unsafe { put_text(&text, room, &gpu.uuid) });
 
     fn nvmlDeviceGetName(device: u64, text: Out<c_char>, room: u32) =
@@ -117,7 +117,7 @@ fn idle(device: u64, percent: &Out<u32>, period_us: &Out<u32>) -> u32 {
     })
 }
 
-/// Defines what a simulated GPU does not support: it has no sensors, clocks or links, draws no power,
+/// Defines the functions that a simulated GPU does not support: it has no sensors, clocks or links, draws no power,
 /// corrects no errors, and is near no CPU.
 macro_rules! unsupported {
     ($($name:ident)*) => { symbols! { $(fn $name(device: u64) = call_on(device, |_, _, _| Err(NOT_SUPPORTED));)* } };

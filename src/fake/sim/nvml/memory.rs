@@ -5,7 +5,7 @@ use super::{call_on, put};
 use crate::pointer::Out;
 use crate::symbols::symbols;
 
-/// `nvmlMemory_t`: "used" includes what the driver reserves.
+/// `nvmlMemory_t`: "used" includes the memory that the driver reserves.
 #[repr(C)]
 pub struct MemoryInfo {
     total: u64,
@@ -85,7 +85,7 @@ fn answered(status: u32) -> Result<(), u32> {
     }
 }
 
-/// Lists the processes that have a context; `cuInit` alone, which takes memory, does not put a process on the list.
+/// Lists the processes with a context. `cuInit` alone, which allocates memory, does not put a process on the list.
 fn running(device: u64, count: &Out<u32>, infos: &Out<ProcessInfo>) -> u32 {
     call_on(device, |machine, index, gpu| {
         answered(gpu.processes_status)?;

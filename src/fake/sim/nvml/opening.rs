@@ -31,7 +31,7 @@ symbols! {
     fn nvmlEventSetFree(_set: u64) = call(|_| Err(SIM_NOT_MODELLED));
 
     fn nvmlSystemGetDriverVersion(text: Out<c_char>, room: u32) =
-        // SAFETY: here and below the caller passes so much room, or null.
+        // SAFETY: here and below the caller passes an array of this length, or null.
         call(|machine| unsafe { put_text(&text, room, &machine.description.driver_version) });
 
     /// Answers before `nvmlInit` too (the survey of calls).

@@ -1,4 +1,4 @@
-//! The contexts of a process: what makes and destroys one, its limits and its peers.
+//! The contexts of a process: their creation and destruction, their limits and their peers.
 
 use crate::model::context::{Context, ContextOwner};
 use crate::model::needs;
@@ -68,7 +68,7 @@ impl SimulatedProcess {
         Ok(handle)
     }
 
-    /// `cuCtxDestroy`: takes the context off this thread's stack, but not off any other's.
+    /// `cuCtxDestroy`: removes the context from this thread's stack, but not from any other's.
     pub fn destroy_context(&mut self, handle: u64, thread: &mut Thread) -> Outcome {
         let context = self.contexts.get(handle)?;
         if context.primary || !context.alive {

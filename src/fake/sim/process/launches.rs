@@ -1,4 +1,4 @@
-//! Launches of a process: what is checked, what they take, and what they leave in memory.
+//! Launches of a process: their checks, the memory that they allocate, and their effects on memory.
 
 use crate::c;
 use crate::model::address::Location;
@@ -51,7 +51,8 @@ impl SimulatedProcess {
         if function.owner != owner {
             return Err(INVALID_HANDLE);
         }
-        // How streams share connections is not modelled, and neither is what the driver writes to a log of errors.
+        // The sharing of connections by streams is not modeled, and neither are the driver's entries in a log of
+        // errors.
         if self.environment.connections.is_some() {
             return Err(SIM_NOT_MODELLED);
         }

@@ -1,5 +1,5 @@
-//! The libraries of a process. With lazy loading a library is loaded into each context where it is used first, with
-//! eager loading into every context that there is and every new one.
+//! The libraries of a process. With lazy loading, a library is loaded into each context at its first use there; with
+//! eager loading, into every existing context and every new one.
 
 use crate::model::context::ContextOwner;
 use crate::model::library::{Kernel, Library};

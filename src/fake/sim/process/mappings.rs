@@ -1,11 +1,11 @@
-//! `cuMemCreate`, `cuMemMap` and the other calls for memory and addresses that are taken apart from each other.
+//! `cuMemCreate`, `cuMemMap` and the other calls that allocate memory and addresses separately.
 
 use crate::model::mapping::Released;
 use crate::model::status::*;
 use crate::process::SimulatedProcess;
 
 impl SimulatedProcess {
-    /// `cuMemCreate`: here the memory is taken, in whole units (memory/vmm-is-taken-at-create).
+    /// `cuMemCreate`: allocates the memory, in whole units (memory/vmm-is-taken-at-create).
     pub fn create_memory(&mut self, device: usize, bytes: u64) -> Outcome<u64> {
         if !self.is_whole(bytes)? {
             return Err(INVALID_VALUE);

@@ -76,7 +76,7 @@ impl SimulatedProcess {
         self.allocate_host(owner, bytes, HostKind::Managed)
     }
 
-    /// Frees what [`Self::allocate_host`] returned, of the same kind.
+    /// Frees memory from [`Self::allocate_host`], of the same kind.
     pub fn free_host(&mut self, address: u64, kind: HostKind) -> Outcome {
         let memory = *self
             .host

@@ -26,7 +26,7 @@ impl SimulatedProcess {
         self.load_image(owner, image)
     }
 
-    /// Loads a text that was read, and takes its memory.
+    /// Loads a parsed text, and allocates its memory.
     pub fn load_image(&mut self, owner: ContextOwner, image: Arc<PtxImage>) -> Outcome<u64> {
         let context = self.contexts.get_mut(owner.context)?;
         context.add_module(&mut self.account, &image)?;

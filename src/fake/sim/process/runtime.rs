@@ -43,7 +43,8 @@ impl SimulatedProcess {
                     }
                 })?;
             }
-            // Nor does it say what the system refuses to the first context (refused/file-refused-after-cuinit).
+            // It does not report what the system denies to the first context either
+            // (refused/file-refused-after-cuinit).
             self.retain_primary(device).map_err(|code| match code {
                 NOT_PERMITTED | OPERATING_SYSTEM => DEVICE_UNAVAILABLE,
                 code => code,

@@ -54,8 +54,8 @@ impl SimulatedProcess {
         Ok(())
     }
 
-    /// `cuStreamQuery` or `cuEventQuery`: whether everything that was launched is done. How long a kernel runs is known
-    /// only where it reads the clock.
+    /// Implements `cuStreamQuery` and `cuEventQuery`: succeeds if everything that was launched is done. The duration of
+    /// a kernel is known only if it reads the clock.
     pub fn is_idle(&self) -> Outcome {
         self.busy.map_or(Ok(()), |busy| busy.is_idle())
     }

@@ -1,4 +1,4 @@
-//! Fills of memory. What is in memory is not modelled, and so no copy is.
+//! Fills of memory. The content of memory is not modeled, so copies are not either.
 
 use super::call_in;
 use crate::symbols::runtime_symbols;

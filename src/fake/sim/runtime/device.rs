@@ -1,4 +1,4 @@
-//! Devices of the runtime: choosing one, asking about one, its limits and its peers.
+//! Devices of the runtime: selecting and querying a device, its limits and its peers.
 
 use super::{call, call_in, wait_in};
 use crate::driver::context::CONTEXT_FLAGS;
@@ -40,7 +40,7 @@ runtime_symbols! {
 
     fn cudaSetDevice(device: i32) = call(|process, thread| process.set_device(process.ordinal(device)?, thread));
 
-    /// Makes the context, but neither makes it current nor selects the device.
+    /// Creates the context, but neither makes it current nor selects the device.
     fn cudaInitDevice(device: i32, device_flags: u32, flags: u32) = call(|process, _| {
         let device = process.ordinal(device)?;
         if device_flags != 0 || flags != 0 {
@@ -65,7 +65,7 @@ runtime_symbols! {
         call(|process, _| value.put(attribute(process.gpu(device)?, number)?));
 
     fn cudaDeviceGetPCIBusId(text: Out<c_char>, room: i32, device: i32) =
-        // SAFETY: the caller passes so much room, or null.
+        // SAFETY: the caller passes an array of this length, or null.
         call(|process, _| unsafe { put_bus_id(process, &text, room, device) });
 
     fn cudaDeviceCanAccessPeer(can: Out<i32>, device: i32, peer: i32) = call(|process, _| {
@@ -73,7 +73,7 @@ runtime_symbols! {
         can.put(i32::from(process.can_access_peer(device, peer)?))
     });
 
-    /// Takes what `cudaDeviceGetPCIBusId` writes; shorter forms are beyond the model.
+    /// Accepts the format of `cudaDeviceGetPCIBusId`; shorter forms are beyond the model.
     fn cudaDeviceGetByPCIBusId(device: Out<i32>, id: InText) = call(|process, _| {
         let wanted = id.bytes()?;
         let found = (0..process.devices.len() as i32).find(|ordinal| {
@@ -82,7 +82,8 @@ runtime_symbols! {
         device.put(found.ok_or(SIM_NOT_MODELLED)?)
     });
 
-    /// With nothing wanted, the first device is the best one. How wanted properties are weighed is not modelled.
+    /// Without any wanted properties, the first device is the best one. The weights of wanted properties are not
+    /// modeled.
     fn cudaChooseDevice(device: Out<i32>, wanted: In<PropertiesStart>) = call(|_, _| {
         device.given()?;
         let wanted = wanted.read()?;
@@ -127,7 +128,7 @@ runtime_symbols! {
         Ok(())
     });
 
-    /// A limit belongs to the context of the current device, and asking for one makes it.
+    /// A limit belongs to the context of the current device, and querying one creates it.
     fn cudaDeviceGetLimit(value: Out<usize>, limit: u32) =
         call_in(|process, _, context| value.put(process.limit(context, limit)? as usize));
 

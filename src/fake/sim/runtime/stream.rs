@@ -31,7 +31,7 @@ runtime_symbols! {
         process.is_idle()
     });
 
-    /// Makes a context although it is of the thread alone (context/capture-mode-makes-one).
+    /// Creates a context although the mode belongs only to the thread (context/capture-mode-makes-one).
     fn cudaThreadExchangeStreamCaptureMode(mode: Out<i32>) = call_in(|_, thread, _| {
         let wanted = mode.read()?;
         if !(0..=2).contains(&wanted) {

@@ -64,8 +64,8 @@ pub(super) fn seccomp(worker: &Arc<Worker>, channel: &Channel, _: &Step) -> Resu
     Ok(Values::new())
 }
 
-/// Fails on the simulated machine, which is a single library without device files: what a process holds there says
-/// nothing about a real driver.
+/// Fails on the simulated machine, which is a single library without device files: its process state does not apply to
+/// a real driver.
 fn real_driver() -> Result<(), i64> {
     if crate::mapped::is_any_simulated() {
         Err(SIM_NOT_MODELLED)
@@ -74,7 +74,7 @@ fn real_driver() -> Result<(), i64> {
     }
 }
 
-/// The file names of mapped NVIDIA libraries, without versions. The libraries of a trace are not NVIDIA's.
+/// Returns the file names of mapped NVIDIA libraries, without versions. The libraries of a trace are not NVIDIA's.
 pub(super) fn dl_iterate_phdr(_: &Arc<Worker>, _: &Channel, _: &Step) -> Result<Values, i64> {
     real_driver()?;
     let maps = std::fs::read("/proc/self/maps").map_err(|_| errno())?;

@@ -32,7 +32,7 @@ pub(super) fn fork(worker: &Arc<Worker>, _: &Channel, step: &Step) -> Result<Val
             close_ends(worker, |forked_by| forked_by != Some(name));
             worker.serve_commands(&mut channel, Some(name));
             let _ = channel.send(&Event::BYE);
-            // SAFETY: the child must not run the exit handlers of libraries that the parent initialised.
+            // SAFETY: the child must not run the exit handlers of libraries that the parent initialized.
             unsafe { libc::_exit(0) }
         }
         pid => {
