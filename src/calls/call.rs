@@ -34,7 +34,7 @@ pub struct Call {
     pub until: Option<u32>,
     /// The prototype that this name had in earlier versions.
     pub earlier: Option<EarlierPrototype>,
-    /// Its effects on processes, threads and the environment.
+    /// The effects of the call on processes, threads and the environment.
     pub effects: Vec<Effect>,
 }
 
@@ -78,7 +78,7 @@ pub enum Effect {
     Marks,
     /// Makes no driver call and waits for none, so it cannot change the memory of a GPU.
     Inert,
-    /// Its parameter `name` is the name of an environment variable.
+    /// The parameter `name` is the name of an environment variable.
     NamesVariable,
     /// May let a worker use a GPU that its mask does not name.
     MayUnmask,

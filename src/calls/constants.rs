@@ -7,7 +7,7 @@ use crate::table::{self, TableError, Wrong, each_line, number};
 /// A named group of C constants.
 #[derive(Debug)]
 pub struct Constants {
-    /// Its name in help texts, usually a C type.
+    /// The name of the group in help texts, usually a C type.
     pub name: &'static str,
     /// The C types of the parameters that take these constants.
     pub types: Vec<&'static str>,

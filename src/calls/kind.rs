@@ -69,7 +69,7 @@ pub enum Output {
     Handle(&'static str),
     /// Eight bytes, reported as a number. If `as` binds them to a name, they are an address, reported as bound or NULL.
     Word(&'static str),
-    /// This many bytes, which `as` binds to a name for any process of the attempt; reported as `bound`.
+    /// Number of bytes, which `as` binds to a name for any process of the attempt; reported as `bound`.
     Blob(&'static str, usize),
     /// A C struct; its named fields are reported.
     Struct(&'static Layout),

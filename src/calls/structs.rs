@@ -37,7 +37,7 @@ pub struct StructField {
     pub member: &'static str,
     /// The offset in the struct, in bytes.
     pub offset: usize,
-    /// Its type.
+    /// The type of the field.
     pub read: FieldType,
     /// `true` if it is the same in every attempt, so that it is part of outcomes.
     pub stable: bool,
@@ -59,7 +59,7 @@ pub enum FieldType {
 pub struct InputStruct {
     /// The C type.
     pub name: &'static str,
-    /// Its `sizeof`.
+    /// The `sizeof` of the struct.
     pub size: usize,
     /// 32-bit words to write.
     pub preset: Vec<PresetWord>,

@@ -22,7 +22,7 @@ use crate::text::escape::terminal;
 /// The largest scenario file, in bytes. Larger files are not read into memory.
 const MOST_SOURCE_BYTES: u64 = 256 << 10;
 
-/// At most this many errors are shown; the others are only counted.
+/// Maximum number of errors that are shown; the others are only counted.
 const MOST_SHOWN: usize = 100;
 /// More threads than this take longer to start than they save.
 const MOST_THREADS: usize = 4;
@@ -43,7 +43,7 @@ pub struct Embedded {
 pub struct Invalid {
     /// The file, as its diagnostics call it.
     pub path: String,
-    /// Its text.
+    /// The text of the file.
     pub source: String,
     /// The errors in the file, in order.
     pub diagnostics: Vec<Diagnostic>,
@@ -106,21 +106,21 @@ impl SelectError {
         let SelectError::Invalid(files) = self else {
             return format!("error: {self}");
         };
-        shown(files, "\n\n", |file, diagnostic| {
+        first_errors(files, "\n\n", |file, diagnostic| {
             diagnostic.render(&file.source, styled)
         })
     }
 }
 
 fn lines(files: &[Invalid]) -> String {
-    shown(files, "\n", |file, diagnostic| {
+    first_errors(files, "\n", |file, diagnostic| {
         diagnostic.line(&file.source)
     })
 }
 
 /// Returns the first errors, and the number of the others. Users do not read fourteen thousand errors, and showing one
 /// requires a search of its entire file.
-fn shown(
+fn first_errors(
     files: &[Invalid],
     between: &str,
     show: impl Fn(&Invalid, &Diagnostic) -> String,

@@ -45,7 +45,7 @@ pub enum Command {
         #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
         bytes: BTreeMap<String, String>,
     },
-    /// No more steps: leave with `exit(0)`.
+    /// No more steps: exit with `exit(0)`.
     Finish,
 }
 
@@ -95,7 +95,7 @@ pub enum Event {
         elapsed_ns: u64,
         /// The result of the call; null for actions without a result.
         status: Option<Status>,
-        /// Its outputs by name.
+        /// The outputs of the call by name.
         #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
         values: BTreeMap<String, Value>,
         /// Bytes that other processes of the attempt may need (an IPC handle), in hex.

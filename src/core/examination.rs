@@ -28,7 +28,7 @@ pub struct Examination {
 pub struct HostState {
     /// The user that runs `doctor`.
     pub uid: u32,
-    /// Its groups.
+    /// The groups of the user.
     pub groups: Vec<u32>,
     /// The container, such as `docker`; null if no mark of a container was found.
     pub container: Option<String>,
@@ -53,7 +53,7 @@ pub struct HostState {
 pub struct KernelGpu {
     /// The number of its device file: `/dev/nvidia0` for 0.
     pub device_minor: u32,
-    /// Its UUID; null if the kernel did not report it.
+    /// The UUID of the GPU; null if the kernel did not report it.
     pub uuid: Option<String>,
 }
 
@@ -119,7 +119,7 @@ impl LibraryStart {
 pub struct StartCall {
     /// The call, with the ordinal of the GPU if it is made for several.
     pub call: String,
-    /// Its status as a number.
+    /// The status as a number.
     pub code: i64,
     /// The C name of the status, or its number if no table lists it.
     pub status: String,
@@ -157,7 +157,7 @@ pub struct GpuState {
     /// The GPU.
     #[serde(flatten)]
     pub gpu: Gpu,
-    /// Its memory and its processes.
+    /// The memory and the processes of the GPU.
     pub reading: Reading,
     /// Part of the last seconds that each process kept the GPU's multiprocessors busy, in percent, by PID; null if NVML
     /// does not report it. A process that did nothing is missing.
@@ -171,7 +171,7 @@ pub struct GpuState {
 pub enum StartChange {
     /// A variable is not set.
     Without {
-        /// Its name.
+        /// The name of the variable.
         variable: String,
     },
     /// The folder for MPS is an empty one.
@@ -186,9 +186,9 @@ pub enum StartChange {
     },
     /// A limit is raised to its hard limit.
     Raised {
-        /// Its name, such as `RLIMIT_NOFILE`.
+        /// The name of the limit, such as `RLIMIT_NOFILE`.
         limit: String,
-        /// The limit as it is, in its own unit.
+        /// The current limit, in its own unit.
         was: u64,
     },
     /// All the variables that were removed one by one are unset together.
@@ -202,9 +202,9 @@ pub struct FileTry {
     pub file: String,
     /// The error; null if it was opened.
     pub error: Option<String>,
-    /// Its mode, such as 0o666; null if it could not be read.
+    /// The mode of the file, such as 0o666; null if it could not be read.
     pub mode: Option<u32>,
-    /// Its owner and its group.
+    /// The owner and the group of the file.
     pub owner: Option<(u32, u32)>,
     /// The device number, major and minor; null if the file is not a device.
     pub device: Option<(u32, u32)>,
@@ -213,7 +213,7 @@ pub struct FileTry {
 /// The result of an attempt to make a system call, with arguments that have no effect.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CallTry {
-    /// Its name.
+    /// The name of the system call.
     pub call: String,
     /// The unexpected error or signal; null if the call was not denied.
     pub error: Option<String>,
@@ -229,7 +229,7 @@ pub enum Want {
         library: Started,
         /// `true` to use the driver on each GPU that it shows, instead of only listing them.
         uses_gpus: bool,
-        /// For how many milliseconds NVML watches how busy processes are.
+        /// Time that NVML watches the utilization by processes, in milliseconds.
         watch_ms: u64,
     },
     /// Open files and make system calls.
@@ -269,7 +269,7 @@ pub enum ExaminerMessage {
     End(StartCall),
     /// A GPU is seen.
     Seen {
-        /// Its UUID.
+        /// The UUID of the GPU.
         uuid: String,
     },
     /// NVML's information about a GPU.
@@ -292,9 +292,9 @@ pub enum ExaminerMessage {
 pub struct ProcessExamination {
     /// The process.
     pub pid: u32,
-    /// Its program, without arguments.
+    /// The program of the process, without arguments.
     pub program: String,
-    /// Its user; null if the kernel did not report it.
+    /// The user of the process; null if the kernel did not report it.
     pub uid: Option<u32>,
     /// The number of its threads.
     pub threads: Option<u64>,
@@ -318,7 +318,7 @@ pub struct ProcessExamination {
     pub gpus: Vec<KernelGpu>,
     /// The results of NVML.
     pub nvml: Option<LibraryStart>,
-    /// For how long NVML watched how busy processes are, in milliseconds.
+    /// Time that NVML watched the utilization by processes, in milliseconds.
     pub watched_ms: u64,
 }
 

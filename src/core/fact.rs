@@ -42,7 +42,7 @@ use crate::source::schema::{GPU, or_parameter, reference};
 use crate::source::tree::Node;
 use cuda_pitfalls_calls::Call;
 
-/// The facts of a check. A fact that the check does not ask about is empty.
+/// The facts of a check. A fact that the check does not test is empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FactSet {
     /// Names of allowed statuses.
@@ -104,13 +104,13 @@ pub static KINDS: [FactKind; 12] = [
 
 /// A kind of fact about a step, with everything that the program knows about it.
 pub struct FactKind {
-    /// Its key in files.
+    /// The key of the fact in files.
     pub key: &'static str,
     pub(crate) read: fn(&mut FactSet, &mut CheckReader<'_, '_>, &Node),
     pub(crate) schema: fn() -> Value,
-    /// Its matchers. The plan fills in `${gpus}` and `${gpu0}` in them.
+    /// The matchers of the fact. The plan fills in `${gpus}` and `${gpu0}` in them.
     pub(crate) matchers: fn(&mut FactSet) -> Vec<&mut Matcher>,
-    /// The requirements of a check, as clauses of a sentence; empty if the check does not ask about this fact.
+    /// The requirements of a check, as clauses of a sentence; empty if the check does not test this fact.
     pub(crate) sentences: fn(&FactSet) -> Vec<String>,
     /// Compares the requirements of a check with a step that returned.
     pub(crate) held: fn(&FactSet, &Look<'_>, &GpuNames<'_>) -> Vec<Truth>,
@@ -128,7 +128,7 @@ pub struct FactKind {
 pub enum FactColumn {
     /// Next to the call, as its result.
     WithCall,
-    /// Beside the change in memory.
+    /// Next to the change in memory.
     WithMemory,
     /// In its own words, and in its own column.
     Alone {

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 /// Other files are not opened: a pipe would wait for a writer that may never come, and a device may have no end. The
 /// size that the system reports is not trusted, because a file can grow while it is read.
 pub(crate) fn read(path: &Path, most_bytes: u64) -> io::Result<Vec<u8>> {
-    whole(open(path)?, most_bytes)
+    read_limited(open(path)?, most_bytes)
 }
 
 const PIECE_BYTES: usize = 1 << 16;
@@ -37,9 +37,9 @@ pub fn document_path(path: &Path) -> PathBuf {
 /// path `-`. Either may be compressed.
 pub(crate) fn read_document(path: &Path, most_bytes: u64) -> io::Result<Vec<u8>> {
     if path == Path::new(STDIN) {
-        return whole(packed::unpack_reader(io::stdin())?, most_bytes);
+        return read_limited(packed::unpack_reader(io::stdin())?, most_bytes);
     }
-    whole(open_document(path)?, most_bytes)
+    read_limited(open_document(path)?, most_bytes)
 }
 
 /// Returns a reader of a document that may be compressed, which must be a regular file.
@@ -61,7 +61,7 @@ pub(crate) fn open(path: &Path) -> io::Result<File> {
     File::open(path)
 }
 
-fn whole(reader: impl Read, most_bytes: u64) -> io::Result<Vec<u8>> {
+fn read_limited(reader: impl Read, most_bytes: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     reader.take(most_bytes + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > most_bytes {

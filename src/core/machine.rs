@@ -131,9 +131,9 @@ pub struct Unavailable {
 pub struct Interpreter {
     /// The path that was used to start it.
     pub executable: String,
-    /// Such as `cpython`.
+    /// The implementation, such as `cpython`.
     pub implementation: String,
-    /// Such as `3.12.3`.
+    /// The version, such as `3.12.3`.
     pub version: String,
     /// Versions of packages by name: empty for a module that belongs to no distribution, null for a missing package.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -146,7 +146,7 @@ pub struct Runtime {
     /// The file, with links resolved. Left out of a scenario of a compact report.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub path: String,
-    /// Its version, such as `13.0`; null if the library did not report it.
+    /// The version, such as `13.0`; null if the library did not report it.
     pub version: Option<String>,
     /// The number `cudaRuntimeGetVersion` gave, such as 13000.
     pub number: Option<i32>,

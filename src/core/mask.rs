@@ -236,7 +236,7 @@ pub enum Fate {
     Instance {
         /// The index of its GPU.
         gpu: usize,
-        /// Its place among the instances of the GPU, from 0.
+        /// The index of the instance on the GPU, from 0.
         instance: usize,
     },
     /// The entry follows a MIG instance or a GPU that is divided. Taken from NVIDIA's documentation; not measured.
@@ -265,13 +265,13 @@ pub enum EntryEnd {
     /// The entry does not begin with a number although the list began with one, or it begins with neither a number nor
     /// a UUID.
     NoNumber,
-    /// No GPU has this number; a negative one is a large one.
+    /// The number is out of range; a negative number counts as a large one.
     OutOfRange,
     /// The entry does not begin with `GPU-` or `MIG-`, in a list that began with a UUID.
     NoUuid,
     /// A character other than a hexadecimal digit follows fewer than 32 of them.
     NoDigits,
-    /// No GPU has this UUID, or one that begins so.
+    /// No GPU has this UUID, or a UUID with this prefix.
     UnknownUuid,
     /// Several GPUs have a UUID that begins so.
     SeveralGpus,

@@ -102,7 +102,7 @@ pub enum Shared {
 )]
 #[serde(rename_all = "snake_case")]
 pub enum Hidden {
-    /// This GPU had no sound calibration when the attempt was made, so its memory is not judged.
+    /// The GPU had no sound calibration when the attempt was made, so its memory is not judged.
     Uncalibrated,
     /// A co-tenant already held the driver-initialization footprint, so `cuInit` adds nothing. Up to
     /// [`MOST_INIT_BYTES`] that the worker would allocate on an idle GPU are not visible.

@@ -57,7 +57,7 @@ pub fn replace(
         }
         Err(error) if !is_replaceable(path) => Err(error),
         _ => {
-            beside(path, mode, write)?
+            write_temporary(path, mode, write)?
                 .persist(path)
                 .map_err(|error| error.error)?;
             Ok(())
@@ -132,7 +132,7 @@ pub fn create_file(
     if path.symlink_metadata().is_ok() {
         return Err(io::ErrorKind::AlreadyExists.into());
     }
-    beside(path, mode, write)?
+    write_temporary(path, mode, write)?
         .persist_noclobber(path)
         .map_err(|error| error.error)?;
     Ok(())
@@ -163,7 +163,7 @@ fn is_descriptor_of_ours(path: &Path) -> bool {
 }
 
 /// Writes the new content of a path to a file in the same directory, and flushes it.
-fn beside(
+fn write_temporary(
     path: &Path,
     mode: u32,
     write: impl FnOnce(&mut File) -> io::Result<()>,

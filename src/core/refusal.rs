@@ -53,7 +53,7 @@ pub enum NotRefusable {
     /// The text is not the name of a system call of this architecture.
     #[error("`{0}` is neither the path of a file, nor a system call, nor `nothing`")]
     Unknown(String),
-    /// Its wildcards are wrong.
+    /// The pattern has invalid wildcards.
     #[error("`{0}`: {1}")]
     Pattern(String, &'static str),
 }
@@ -142,7 +142,7 @@ pub fn answer(rules: &[Refusal], call: Sysno, files: &[NamedFile]) -> FilterAnsw
 /// A file that a system call names.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NamedFile {
-    /// Its path, as [`normalize_path`] writes it.
+    /// The path of the file, in the form of [`normalize_path`].
     pub path: String,
     /// `true` if it belongs to the simulated machine.
     pub is_simulated: bool,

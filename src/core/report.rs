@@ -274,7 +274,7 @@ impl Outcome {
 /// A run of one case in a fresh process: the recording, and the judgment on it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Attempt {
-    /// Its index in the order of all attempts of this scenario.
+    /// The index of the attempt in the order of all attempts of this scenario.
     pub order: u32,
     /// The recording.
     #[serde(flatten)]

@@ -119,7 +119,7 @@ pub struct Reading {
 pub struct Process {
     /// The PID as the driver sees it.
     pub pid: u32,
-    /// Its memory on this GPU; null if NVML does not report it.
+    /// The memory of the process on this GPU; null if NVML does not report it.
     pub used_bytes: Option<u64>,
 }
 

@@ -152,7 +152,7 @@ pub fn needs_nothing(workaround: &str) -> bool {
 /// The requirements for the machine before any step is made.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Needs {
-    /// At least this many GPUs.
+    /// Minimum number of GPUs.
     pub gpus: u32,
     /// A range for the driver's version, such as `>= 525`.
     #[serde(default, skip_serializing_if = "Option::is_none")]

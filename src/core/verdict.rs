@@ -22,7 +22,7 @@ pub struct Verdict {
     /// Facts that could not be judged because of other processes on the GPUs, as text. They are neither met nor failed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unobservable: Vec<String>,
-    /// In how many attempts of the trap the effect shows, if the question is about a chance.
+    /// The share of the trap's attempts that show the effect, if the question is about a chance.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<Rate>,
     /// Real driver or simulated machine. Left out of a compact report, which has it once.
@@ -120,7 +120,7 @@ pub enum Reason {
     Contaminated,
     /// Memory did not settle.
     Unsettled,
-    /// Memory was not given back after the worker's end.
+    /// Memory was not freed after the worker's end.
     Residue,
     /// The API's result contradicts NVML's.
     Contradiction,
@@ -158,7 +158,7 @@ pub enum Reason {
     NoNvml,
     /// The driver is not loaded.
     NoDriver,
-    /// No GPU.
+    /// No GPU was found.
     NoGpu,
     /// libcuda is missing.
     NoLibcuda,
@@ -176,7 +176,7 @@ pub enum Reason {
     NoPeerAccess,
     /// The question needs a worker without a mask, and the GPUs to use are restricted.
     Restricted,
-    /// There is no Python interpreter that could run the lines.
+    /// No Python interpreter can run the lines.
     NoPython,
     /// A package that the lines need is not installed, or is outside the range.
     NoPackage,

@@ -21,15 +21,16 @@ use cuda_pitfalls_core::text::escape;
 const PREFIX: &str = "cuda-pitfalls-";
 /// The name of the lock file. The run locks it, and the kernel unlocks it however the run ends.
 const LOCK: &str = "lock";
-/// Its name before it is locked.
+/// The name of the lock file before it is locked.
 const UNLOCKED: &str = "unlocked";
 /// The content of the lock file. A folder without it is not ours, whatever its name.
 const MARK: &[u8] = b"private folder of a cuda-pitfalls run, format 1\n";
-/// Only this user may enter, because links in the folder decide which code workers run.
+/// The mode of a private directory. Only this user may enter, because links in the directory decide which code workers
+/// run.
 const MODE: u32 = 0o700;
 /// Number of consecutive attempts to read a directory after an interruption.
 const MOST_INTERRUPTIONS: u32 = 100;
-/// After this time a folder without a lock is one whose maker was killed.
+/// Age of a directory without a lock after which its creator is considered killed.
 const ABANDONED: Duration = Duration::from_secs(3600);
 /// Other users may open files whose names they know: a traced program may change its user.
 const OPEN_MODE: u32 = 0o711;
@@ -205,7 +206,7 @@ fn remove_dead(place: &Path) {
         }
         if let Some(_held) = lock_of_dead(&path) {
             let _ = remove_folder(&path);
-        } else if own(&path)
+        } else if own_metadata(&path)
             .and_then(|data| data.modified().ok()?.elapsed().ok())
             .is_some_and(|age| age > ABANDONED)
         {
@@ -216,7 +217,7 @@ fn remove_dead(place: &Path) {
 }
 
 /// Returns the metadata of a directory that belongs to this user and has the mode of a run's directory.
-fn own(folder: &Path) -> Option<Metadata> {
+fn own_metadata(folder: &Path) -> Option<Metadata> {
     let data = fs::symlink_metadata(folder).ok()?;
     let is_own = data.is_dir() && data.uid() == rustix::process::geteuid().as_raw();
     (is_own && [MODE, OPEN_MODE].contains(&(data.mode() & 0o7777))).then_some(data)
@@ -224,7 +225,7 @@ fn own(folder: &Path) -> Option<Metadata> {
 
 /// Returns the lock file of a directory that is ours and belongs to a dead run. The caller now holds the lock.
 fn lock_of_dead(folder: &Path) -> Option<File> {
-    let user = own(folder)?.uid();
+    let user = own_metadata(folder)?.uid();
     // Without waiting: opening a named pipe would wait for a writer that may never come.
     let flags = libc::O_NONBLOCK | libc::O_NOFOLLOW | libc::O_CLOEXEC;
     let mut lock = OpenOptions::new()

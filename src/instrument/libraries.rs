@@ -30,12 +30,12 @@ const RUNTIME_PLACES: [&str; 6] = [
 /// The machine of a run, as in `--on`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum On {
-    /// On the GPUs of this machine.
+    /// The GPUs of this machine.
     #[default]
     Cuda,
     /// The GPUs of this machine, or the simulated machine if this one has no GPUs.
     Auto,
-    /// On a simulated machine, by name or file; the default machine without either.
+    /// A simulated machine, by name or file; `None` is the default machine.
     Sim(Option<String>),
 }
 

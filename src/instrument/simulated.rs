@@ -31,7 +31,7 @@ const LARGEST: &str = "h200-x8";
 const SIZED: &str = "h200-x";
 
 /// A machine that only a program is started on: `cuInit` finds no GPU, and NVML shows those of the default machine. It
-/// is for programs that ask more of a driver than the simulated one has, and shows whether they call `cuInit`.
+/// is for programs that need more of a driver than the simulated one provides, and shows whether they call `cuInit`.
 pub const NO_DEVICE: &str = "no-device";
 
 /// The version that the driver of [`NO_DEVICE`] reports: no runtime is newer.
@@ -101,7 +101,7 @@ pub enum MachineError {
     File {
         /// The attempted action.
         action: &'static str,
-        /// On which file.
+        /// The file of the action.
         path: PathBuf,
         /// The error of the system.
         source: io::Error,

@@ -86,7 +86,7 @@ pub(super) const NCCL: &[(u32, &CStr)] = &[
     (5, c"ncclInvalidUsage"),
 ];
 
-/// Results of C library calls, as far as checks ask for them.
+/// Results of C library calls, as far as checks test them.
 pub(super) const ERRNO: &[(u32, &CStr)] = &[
     (0, c"OK"),
     (1, c"EPERM"),

@@ -27,7 +27,7 @@ pub enum Unselected {
 /// The selected scenarios.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Selection {
-    /// In the order of the selectors, without duplicates, each with its selected instances.
+    /// The scenarios, in the order of the selectors, without duplicates, each with its selected instances.
     pub scenarios: Vec<Scenario>,
     /// Instances that were selected by an exact name: of the instance, of its scenario or of the file.
     pub by_name: BTreeSet<String>,

@@ -35,7 +35,7 @@ pub(super) const CALLS: FactKind = FactKind {
         facts
             .calls
             .iter()
-            .map(|(name, matcher)| held(name, matcher, look, gpus))
+            .map(|(name, matcher)| check_count(name, matcher, look, gpus))
             .collect()
     },
     needs_polling: false,
@@ -90,7 +90,7 @@ fn read(file: &mut CheckReader<'_, '_>, node: &Node) -> BTreeMap<String, Matcher
     made
 }
 
-fn held(name: &str, matcher: &Matcher, look: &Look<'_>, gpus: &GpuNames<'_>) -> Truth {
+fn check_count(name: &str, matcher: &Matcher, look: &Look<'_>, gpus: &GpuNames<'_>) -> Truth {
     let Some(made) = &look.step.calls else {
         return Truth::Unknown("the calls of this step were not counted".to_string());
     };
@@ -120,7 +120,7 @@ mod tests {
                 end: "0".into(),
             };
             let look = Look::all(&observation).next().unwrap();
-            held(name, &Matcher::equal_to(Operand::Int(count)), &look, &gpus)
+            check_count(name, &Matcher::equal_to(Operand::Int(count)), &look, &gpus)
         };
         assert_eq!(asked(counted.clone(), "cuInit", 2), Truth::Yes);
         assert_eq!(asked(counted.clone(), "cuMemAlloc_v2", 0), Truth::Yes);

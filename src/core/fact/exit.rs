@@ -15,13 +15,13 @@ use cuda_pitfalls_calls::SIGNALS;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ExitCheck {
-    /// With this exit code; 0 also means that every step was made.
+    /// The worker exits with this code; 0 also means that every step was made.
     Code(i32),
-    /// By this signal, by name (`SIGSEGV`), not sent by the harness.
+    /// This signal ends the worker, by name (`SIGSEGV`); the harness did not send it.
     Signal(String),
     /// The harness ended it: a step did not return before its deadline.
     Deadline,
-    /// In any one of these ways, if chance decides.
+    /// Any of these ways, if chance decides.
     OneOf(Vec<ExitCheck>),
 }
 

@@ -87,10 +87,10 @@ pub struct Matcher {
     /// The value is not equal to this operand.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ne: Option<Operand>,
-    /// At least.
+    /// The value is at least this operand.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ge: Option<Operand>,
-    /// At most.
+    /// The value is at most this operand.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub le: Option<Operand>,
     /// Greater than.

@@ -33,7 +33,7 @@ pub(super) const VALUE: FactKind = FactKind {
         facts
             .value
             .iter()
-            .map(|(name, matcher)| held(name, matcher, look, gpus))
+            .map(|(name, matcher)| check_value(name, matcher, look, gpus))
             .collect()
     },
     needs_polling: false,
@@ -66,7 +66,7 @@ fn read(file: &mut CheckReader<'_, '_>, node: &Node) -> BTreeMap<String, Matcher
     values
 }
 
-fn held(name: &str, matcher: &Matcher, look: &Look<'_>, gpus: &GpuNames<'_>) -> Truth {
+fn check_value(name: &str, matcher: &Matcher, look: &Look<'_>, gpus: &GpuNames<'_>) -> Truth {
     let is_hidden = match look.step.shared {
         None => false,
         Some(Shared::Listed) => true,

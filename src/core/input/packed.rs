@@ -15,7 +15,7 @@ const PIECE: usize = 1 << 17;
 /// The largest ratio of unpacked to compressed size, beyond [`ALWAYS_BYTES`]. Reports unpack to 9 to 40 times their
 /// size, and many concatenated reports to a hundred times; a higher ratio means a file made to exhaust memory.
 const MOST_TIMES: u64 = 500;
-/// This many bytes may be unpacked from any file, whatever its ratio.
+/// Number of bytes that may be unpacked from any file, whatever its ratio.
 const ALWAYS_BYTES: u64 = 16 << 20;
 
 /// Returns a reader of the unpacked text.

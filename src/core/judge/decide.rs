@@ -1,4 +1,4 @@
-//! From the attempts at trap and control to a verdict.
+//! Decides the verdict from the attempts at trap and control.
 
 use crate::plan::Plan;
 use crate::text::counts::tally_items;
@@ -16,7 +16,7 @@ pub(super) struct Decision {
     pub(super) kind: Kind,
     pub(super) reason: Option<Reason>,
     pub(super) detail: String,
-    /// In how many attempts the effect shows, if the question is about a chance.
+    /// The share of attempts that show the effect, if the question is about a chance.
     pub(super) rate: Option<Rate>,
 }
 
@@ -120,7 +120,7 @@ fn find<'s, 'p>(seen: &'s [JudgedCase<'p>], name: &str) -> Option<&'s JudgedCase
     seen.iter().find(|seen| seen.case.name == name)
 }
 
-/// In how many attempts of a case the effect shows.
+/// The number of attempts of a case that show the effect.
 struct EffectCount {
     /// Attempts that show every part of the effect that could be judged.
     shown: usize,

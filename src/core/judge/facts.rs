@@ -19,7 +19,7 @@ pub struct Facts {
     pub gpus: Vec<String>,
     /// The compute capability of the plan's `gpu0`.
     pub compute_capability: Option<String>,
-    /// The interpreter that runs Python lines, with its versions of the packages that scenarios ask for.
+    /// The interpreter that runs Python lines, with its versions of the packages that scenarios require.
     pub python: Option<Interpreter>,
     /// Real driver or simulated machine.
     pub provenance: Provenance,

@@ -13,7 +13,7 @@ use super::validity::invalidations;
 pub(super) struct JudgedCase<'a> {
     pub(super) case: &'a CasePlan,
     pub(super) valid: Vec<ValidAttempt>,
-    /// For each other attempt, why it does not count.
+    /// The reasons why each other attempt does not count.
     pub(super) invalid: Vec<Vec<Invalidation>>,
 }
 

@@ -60,7 +60,7 @@ pub fn shows(
         unseen.map(|check| with_step_label(check, "memory was not read during the call"));
     let (mut failed, mut hidden, mut any) = (Vec::new(), None, false);
     for check in applicable {
-        for held in held(check, observation, &gpus, polled) {
+        for held in check_facts(check, observation, &gpus, polled) {
             match held {
                 Truth::Yes => any = true,
                 Truth::No(words) => failed.push(Failed {
@@ -108,7 +108,12 @@ fn with_step_label(check: &Check, words: &str) -> String {
     }
 }
 
-fn held(check: &Check, observation: &Observation, gpus: &GpuNames<'_>, polled: bool) -> Vec<Truth> {
+fn check_facts(
+    check: &Check,
+    observation: &Observation,
+    gpus: &GpuNames<'_>,
+    polled: bool,
+) -> Vec<Truth> {
     let mut held: Vec<Truth> = check
         .facts
         .exit

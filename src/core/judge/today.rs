@@ -113,13 +113,13 @@ fn same_calls(then: &[CasePlan], today: &[CasePlan]) -> Option<BTreeMap<String, 
     let mut left: Vec<&CasePlan> = today.iter().collect();
     let mut names = BTreeMap::new();
     for case in then {
-        let calls = made(case);
+        let calls = without_texts(case);
         // If two cases make the same calls, the one with the same name.
         let named = left
             .iter()
-            .position(|today| today.name == case.name && made(today) == calls);
-        let today =
-            left.remove(named.or_else(|| left.iter().position(|today| made(today) == calls))?);
+            .position(|today| today.name == case.name && without_texts(today) == calls);
+        let today = left
+            .remove(named.or_else(|| left.iter().position(|today| without_texts(today) == calls))?);
         names.insert(case.name.clone(), today.name.clone());
     }
     (!left
@@ -129,7 +129,7 @@ fn same_calls(then: &[CasePlan], today: &[CasePlan]) -> Option<BTreeMap<String, 
 }
 
 /// Returns a case reduced to its actions, without descriptions and expectations.
-fn made(case: &CasePlan) -> CasePlan {
+fn without_texts(case: &CasePlan) -> CasePlan {
     let mut made = CasePlan {
         name: String::new(),
         does: String::new(),

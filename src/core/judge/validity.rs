@@ -220,7 +220,7 @@ fn missing_readings(recording: &Recording, scene: &Scene) -> Option<String> {
 }
 
 /// Returns a GPU of the scenario without any calibration. Every run calibrates its GPUs. A calibration that is not
-/// sound is marked as such, and hides what memory would show. Without a calibration, neither noise nor a co-tenant that
+/// sound is marked as such, and memory is not judged by it. Without a calibration, neither noise nor a co-tenant that
 /// started since is known.
 fn missing_calibration(plan: &Plan, recording: &Recording, scene: &Scene) -> Option<String> {
     if scene.calibration.is_empty() && !scene.gpus.is_empty() {

@@ -60,7 +60,7 @@ enum Length {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{message}, at byte {at}")]
 pub struct TemplateError {
-    /// Where, as an offset in bytes.
+    /// The location, as an offset in bytes.
     pub at: usize,
     /// The error.
     pub message: String,

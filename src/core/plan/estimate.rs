@@ -24,7 +24,7 @@ const CONTEXT_MS: f64 = 137.0;
 const MOST_CONTEXTS: usize = 4;
 /// Each GPU of the machine, which NVML reads at every step.
 const WATCHED_GPU_MS: f64 = 32.0;
-/// Before the first attempt: finding libraries, starting the sampler.
+/// Time before the first attempt: finding libraries, starting the sampler.
 const START_MS: f64 = 500.0;
 /// Calibration, for each GPU.
 const CALIBRATION_MS: f64 = 600.0;

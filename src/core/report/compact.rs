@@ -110,7 +110,7 @@ pub struct CompactOutcome {
     /// The changes from step to step, for each step with a change.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub facts: Vec<Change>,
-    /// By GPU, the change of the largest absolute size in its memory, in bytes; null if it could not be read.
+    /// The change of the largest absolute size in the memory of each GPU, in bytes; null if it could not be read.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub used_bytes: BTreeMap<String, Option<i64>>,
 }

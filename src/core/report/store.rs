@@ -21,7 +21,7 @@ const LARGEST_BYTES: u64 = 256 << 20;
 #[derive(Debug)]
 pub struct Store {
     folder: PathBuf,
-    /// For a compact report: whether readers have the words of a question.
+    /// A function that is set for compact reports: returns `true` if readers have the texts of a scenario.
     compact: Option<fn(&ScenarioReport) -> bool>,
 }
 

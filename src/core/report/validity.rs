@@ -19,7 +19,7 @@ use crate::{catalogue, clock, plan};
 /// A contradiction in a report.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Contradiction {
-    /// Its provenance contradicts its machine; see [`Provenance::find_contradiction`].
+    /// The provenance contradicts the machine; see [`Provenance::find_contradiction`].
     #[error("{0}")]
     Origin(String),
     /// The entire report.
@@ -161,7 +161,7 @@ struct Asked<'v, 'r> {
     scenario: &'v ScenarioView<'r>,
     /// The scenario file, if it is built in.
     file: Option<&'static Scenario>,
-    /// Its attempts with their cases, in order.
+    /// The attempts of the scenario with their cases, in order.
     made: Vec<(usize, &'r Attempt)>,
 }
 

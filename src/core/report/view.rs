@@ -80,7 +80,7 @@ pub struct CaseView<'r> {
     pub outcomes: Vec<OutcomeView<'r>>,
     /// Every attempt, in the order in which they were made; empty for a compact report.
     pub attempts: &'r [Attempt],
-    /// For each first reason, how many attempts do not count.
+    /// Number of attempts that do not count, by their first reason.
     pub not_counted: Vec<(Reason, usize)>,
     /// Number of attempts that were made.
     pub made: usize,

@@ -181,7 +181,7 @@ pub(super) fn read_each<'de, D: Deserializer<'de>>(
 #[derive(serde::Deserialize, JsonSchema)]
 #[serde(remote = "Needs", deny_unknown_fields)]
 struct NeedsFile {
-    /// At least this many GPUs.
+    /// Minimum number of GPUs.
     #[serde(default = "one_gpu", deserialize_with = "read_gpu_count")]
     #[schemars(range(max = 64))]
     gpus: u32,

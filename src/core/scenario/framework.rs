@@ -8,13 +8,13 @@ use serde::Deserialize;
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Framework {
-    /// Its name in the rules of `trace`, for workarounds.
+    /// The name of the framework in the rules of `trace`, for workarounds.
     pub name: String,
     /// The tag of the scenarios about the framework; `None` without scenarios.
     pub tag: Option<String>,
-    /// Its Python packages whose lines are the way to CUDA.
+    /// Python packages of the framework whose lines are the way to CUDA.
     pub packages: Vec<String>,
-    /// Its Python packages that call CUDA as a project does.
+    /// Python packages of the framework that call CUDA as a project does.
     pub users: Vec<String>,
     /// Common names of the framework, in lower case; empty if `explain` does not know it.
     pub words: Vec<String>,

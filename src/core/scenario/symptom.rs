@@ -9,7 +9,7 @@ const SOURCE: &str = cuda_pitfalls_scenarios::SYMPTOMS;
 /// Something that a person sees and searches for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Symptom {
-    /// Its name in scenarios.
+    /// The name of the symptom in scenarios.
     pub id: String,
     /// A person's words, without a full stop.
     pub sentence: String,

@@ -19,7 +19,7 @@ pub const MOST_ERRORS: usize = 100;
 pub struct Reader<'a> {
     /// The name of the file in messages.
     pub file: &'a str,
-    /// Its text.
+    /// The text of the file.
     pub source: &'a str,
     /// The kernels that a step can load.
     pub kernels: &'a [&'a str],

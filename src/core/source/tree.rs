@@ -12,7 +12,7 @@ use toml::Spanned;
 pub struct Node {
     /// The value.
     pub data: Data,
-    /// Its place.
+    /// The location of the key.
     pub place: Range<usize>,
 }
 
@@ -47,7 +47,7 @@ pub struct TreeEntry {
 pub struct TreeKey {
     /// The name of the key.
     pub text: String,
-    /// Its place.
+    /// The location of the node.
     pub place: Range<usize>,
 }
 

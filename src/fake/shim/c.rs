@@ -397,7 +397,7 @@ pub fn seccomp_filters() -> Option<u64> {
 pub enum NotOpen {
     /// No process listens, or the socket may not be used.
     Refused,
-    /// There was no room for one more until the deadline.
+    /// The socket had no space for another connection until the deadline.
     Late,
 }
 

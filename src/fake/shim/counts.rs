@@ -207,16 +207,16 @@ impl Lane {
     /// Counts a use. True for the first of this device in this way.
     #[inline]
     pub fn used(self, device: i32, usage: GpuWork) -> bool {
-        let (device, usage) = (place(device), usage as usize);
+        let (device, usage) = (device_index(device), usage as usize);
         self.count(|counts| &counts.uses[device][usage], &USED[device][usage])
     }
 }
 
 /// Returns `true` if a kernel was launched on a device.
 pub fn has_launched(device: i32) -> bool {
-    USED[place(device)][GpuWork::Launch as usize].load(Ordering::Relaxed)
+    USED[device_index(device)][GpuWork::Launch as usize].load(Ordering::Relaxed)
 }
 
-fn place(device: i32) -> usize {
+fn device_index(device: i32) -> usize {
     (device.max(0) as usize).min(DEVICES - 1)
 }

@@ -115,7 +115,7 @@ enum HeldName {
     External(usize),
 }
 
-/// An allocation that was not given back.
+/// An allocation that was not freed.
 #[derive(Clone, Copy)]
 struct HeldMemory {
     row: usize,
@@ -316,7 +316,7 @@ fn working_device() -> usize {
     if state::has_one_device() {
         0
     } else {
-        state::current_device().map_or(DEVICES - 1, place)
+        state::current_device().map_or(DEVICES - 1, device_index)
     }
 }
 
@@ -379,7 +379,7 @@ fn refresh(quiet: &Quiet) {
     if HAS_GRAPHS.load(Ordering::Relaxed) {
         for device in state::with_primary() {
             if let Some(bytes) = reserved_by_graphs(device) {
-                page.devices[place(device)]
+                page.devices[device_index(device)]
                     .graph
                     .store(bytes, Ordering::Relaxed);
             }
@@ -403,7 +403,7 @@ fn reserved_by_graphs(device: i32) -> Option<u64> {
     (unsafe { ask(device, GRAPH_RESERVED, &mut bytes) } == SUCCESS).then_some(bytes)
 }
 
-fn place(device: i32) -> usize {
+fn device_index(device: i32) -> usize {
     (device.max(0) as usize).min(DEVICES - 1)
 }
 
@@ -435,7 +435,7 @@ fn hold(index: usize, args: &[usize], name: HeldName, kind: HeldKind, bytes: u64
     if let Some(device) = state::current_device() {
         hold_at(
             &quiet,
-            TakingPlace::new(kind, place(device), index, args),
+            TakingPlace::new(kind, device_index(device), index, args),
             name,
             bytes,
             pool,
@@ -451,8 +451,8 @@ fn hold_at(quiet: &Quiet, place: TakingPlace, name: HeldName, bytes: u64, pool: 
         ..
     } = place;
     // Physical memory and that of pools outlives contexts.
-    let is_elsewhere =
-        kind == HeldKind::Imported && state::current_device().map(self::place) != Some(device);
+    let is_elsewhere = kind == HeldKind::Imported
+        && state::current_device().map(self::device_index) != Some(device);
     let outlives =
         (matches!(name, HeldName::Physical(_)) && !is_elsewhere) || kind == HeldKind::Pool;
     let context = if outlives { 0 } else { current_context() };
@@ -742,8 +742,8 @@ fn take_out(quiet: &Quiet, name: HeldName) -> Option<HeldMemory> {
 }
 
 /// Has the tracer read memory before an allocation is freed, if the process never held more. A thread that reaches the
-/// same peak finds it reported. Memory of another process is counted for this one once its owner has freed it, which
-/// nothing here shows.
+/// same peak finds it reported. Memory of another process is counted for this one once its owner has freed it, which is
+/// not visible here.
 fn tell_peak(quiet: &Quiet, name: HeldName) {
     let Some((page, mut tally)) = tally(quiet) else {
         return;
@@ -854,7 +854,9 @@ pub fn context_gone(device: Option<i32>, context: usize) {
     };
     let gone = tally.held.iter().filter(|(_, held)| match device {
         Some(device) => {
-            held.device == place(device) && held.context != 0 && !state::is_other(held.context)
+            held.device == device_index(device)
+                && held.context != 0
+                && !state::is_other(held.context)
         }
         None => held.context == context,
     });
@@ -976,7 +978,7 @@ pub unsafe fn physical(index: usize, args: &[usize]) {
         unsafe { (word(args[0]), (args[2] as *const [u32; 4]).read_unaligned()) };
     if location == LOCATION_DEVICE {
         let quiet = Quiet::begin();
-        let place = TakingPlace::new(HeldKind::Physical, place(device as i32), index, args);
+        let place = TakingPlace::new(HeldKind::Physical, device_index(device as i32), index, args);
         hold_at(&quiet, place, HeldName::Physical(handle), args[1] as u64, 0);
     }
 }
@@ -1038,7 +1040,8 @@ pub unsafe fn import(index: usize, args: &[usize]) {
     match asked {
         Some(SUCCESS) if location != LOCATION_DEVICE => {}
         Some(SUCCESS) => {
-            let taker = TakingPlace::new(HeldKind::Imported, place(device as i32), index, args);
+            let taker =
+                TakingPlace::new(HeldKind::Imported, device_index(device as i32), index, args);
             hold_at(&Quiet::begin(), taker, HeldName::Physical(handle), 0, 0);
         }
         _ => hold(

@@ -29,7 +29,7 @@ const OPTIONAL: [(&str, Matters); 7] = [
     ("libnvcuvid.so", Matters::BeforeInit),
 ];
 
-/// For each library, the number of the message about the search for it, until it is found; 0 without a message.
+/// The number of the message about the search for each library, until it is found; 0 without a message.
 static SOUGHT: [AtomicU64; OPTIONAL.len()] = [const { AtomicU64::new(0) }; OPTIONAL.len()];
 /// Number of these that are not 0.
 static MISSING: AtomicU32 = AtomicU32::new(0);

@@ -21,7 +21,7 @@ static WALKS: AtomicU32 = AtomicU32::new(0);
 
 /// The offsets of the fields of an interpreter that are read, in bytes.
 struct FrameLayout {
-    /// From the thread's state to its innermost frame.
+    /// Offsets from the thread's state to its innermost frame.
     frame: &'static [usize],
     /// The frame below, and the fields with the current location of a frame.
     previous: usize,

@@ -101,7 +101,7 @@ fn try_call(call: &str) -> Option<Option<String>> {
 
 /// Returns arguments with which a system call has no effect, and the error that it then returns; 0 for none.
 fn harmless_arguments(call: &str) -> Option<([usize; 5], i32)> {
-    /// No descriptor.
+    /// The argument for a missing descriptor.
     const NONE: usize = usize::MAX;
     let (unix, seqpacket) = (libc::AF_UNIX as usize, libc::SOCK_SEQPACKET as usize);
     let here = libc::AT_FDCWD as isize as usize;

@@ -20,7 +20,7 @@ const NVML: &str = "libnvidia-ml.so.1";
 /// for this long.
 pub(crate) fn start_once(speaker: &Speaker, watch_ms: u64) {
     let mut opened = None;
-    let is_open = made(speaker, "nvmlInit_v2", || {
+    let is_open = make_call(speaker, "nvmlInit_v2", || {
         opened = Some(Nvml::builder().lib_path(NVML.as_ref()).init()?);
         Ok(())
     });
@@ -28,14 +28,14 @@ pub(crate) fn start_once(speaker: &Speaker, watch_ms: u64) {
         return;
     };
     let mut count = 0;
-    if !made(speaker, "nvmlDeviceGetCount_v2", || {
+    if !make_call(speaker, "nvmlDeviceGetCount_v2", || {
         nvml.device_count().map(|found| count = found)
     }) {
         return;
     }
     let (mut devices, mut is_whole) = (Vec::new(), true);
     for index in 0..count {
-        let is_there = made(
+        let is_there = make_call(
             speaker,
             &format!("nvmlDeviceGetHandleByIndex_v2 {index}"),
             || {
@@ -72,7 +72,7 @@ pub(crate) fn start_once(speaker: &Speaker, watch_ms: u64) {
 }
 
 /// Makes an NVML call, and reports the result.
-fn made(speaker: &Speaker, call: &str, make: impl FnOnce() -> Result<(), NvmlError>) -> bool {
+fn make_call(speaker: &Speaker, call: &str, make: impl FnOnce() -> Result<(), NvmlError>) -> bool {
     let mut missing = None;
     let is_made = speaker.call(CallLibrary::Nvml, call, || match make() {
         Ok(()) => 0,

@@ -75,7 +75,7 @@ pub(super) struct Description {
     pub printf_fifo_bytes: u64,
     #[serde(default, skip_serializing)]
     pub models: BTreeMap<String, Model>,
-    /// In PCI order, which is NVML's order. Without GPUs, the driver finds no device.
+    /// The GPUs in PCI order, which is NVML's order. Without GPUs, the driver finds no device.
     #[serde(default, skip_serializing)]
     pub gpu: Vec<DescribedGpu>,
 }

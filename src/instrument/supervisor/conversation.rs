@@ -1,4 +1,4 @@
-//! Messages between the parent and the processes of one worker. Other events are polled meanwhile.
+//! Messages between the parent and the processes of one worker. Other events are polled at the same time.
 
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -83,7 +83,7 @@ impl Conversation {
         }
     }
 
-    /// Waits, and stores every event meanwhile. The deadline is by [`clock::running_ns`].
+    /// Waits, and stores every event that arrives. The deadline is by [`clock::running_ns`].
     pub(super) fn wait_for(
         &mut self,
         process: &str,

@@ -19,13 +19,13 @@ const TICK_MS: u64 = 20;
 pub struct Errand<'a> {
     /// The path of this program.
     pub program: &'a Path,
-    /// Its role: a word of [`super::role`].
+    /// The role of the process: a word of [`super::role`].
     pub role: &'static str,
-    /// Its arguments, in addition to those of every process of a run.
+    /// The arguments of the process, in addition to those of every process of a run.
     pub arguments: Vec<OsString>,
-    /// Its complete environment.
+    /// The complete environment of the process.
     pub environment: BTreeMap<OsString, OsString>,
-    /// Its working directory.
+    /// The working directory of the process.
     pub folder: &'a Path,
     /// Maximum time that it may run before it is ended.
     pub limit: Duration,

@@ -18,7 +18,7 @@ pub enum SupervisorError {
     /// A process of the run sent an invalid message.
     #[error("{0}")]
     Protocol(String),
-    /// This call of a library does not return.
+    /// A library call does not return.
     #[error(
         "{0} did not return within {seconds} s; `cuda-pitfalls doctor` looks closer",
         seconds = CALL_LIMIT_MS / 1000
@@ -27,7 +27,7 @@ pub enum SupervisorError {
     /// The sampler is lost.
     #[error("the sampler was lost: {0}")]
     Sampler(String),
-    /// This process could not be ended, so the host must not be used further.
+    /// A process could not be ended, so the host must not be used further.
     #[error("process {0} could not be killed")]
     Unkillable(u32),
 }

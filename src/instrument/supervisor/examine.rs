@@ -20,11 +20,11 @@ const CRASH_MS: u64 = 5_000;
 /// The messages of a fresh process, and its end.
 #[derive(Debug, Default)]
 pub struct Examined {
-    /// Its messages, in order, without the calls that began.
+    /// The messages of the process, in order, without the calls that began.
     pub said: Vec<ExaminerMessage>,
     /// The libraries that it mapped.
     pub libraries: Vec<MappedLibrary>,
-    /// Its end, if it did not exit by itself.
+    /// The end of the process, if it did not exit by itself.
     pub ended: Option<StartEnd>,
     /// `true` if it could not be killed.
     pub is_unkillable: bool,

@@ -25,9 +25,9 @@ pub(super) const STARTS: u32 = 3;
 
 pub(super) struct Spawn<'a> {
     pub(super) program: &'a Path,
-    /// Its role: a word of [`super::role`].
+    /// The role of the process: a word of [`super::role`].
     pub(super) role: &'static str,
-    /// Its arguments, in addition to those of every process of a run.
+    /// The arguments of the process, in addition to those of every process of a run.
     pub(super) arguments: Vec<OsString>,
     pub(super) environment: BTreeMap<OsString, OsString>,
     pub(super) folder: Option<&'a Path>,

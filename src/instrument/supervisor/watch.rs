@@ -233,7 +233,7 @@ impl WatchedRules {
     /// Returns the error for a system call, which is recorded; `None` to let it pass.
     fn decide_call(&self, asked: &libc::seccomp_notif, call: Sysno) -> Option<i32> {
         let real = named_paths(asked, call);
-        let files: Vec<NamedFile> = real.iter().map(|path| self.named(path)).collect();
+        let files: Vec<NamedFile> = real.iter().map(|path| self.named_file(path)).collect();
         let answer = refusal::answer(&lock(&self.rules), call, &files);
         let mut seen = lock(&self.seen);
         let step = seen.last_mut()?;
@@ -285,11 +285,11 @@ impl WatchedRules {
     }
 
     /// Returns a file in the form that the rules use.
-    fn named(&self, path: &Path) -> NamedFile {
+    fn named_file(&self, path: &Path) -> NamedFile {
         let simulated = path.strip_prefix(refusal::SIMULATED).ok();
         let path = simulated.map_or_else(|| path.to_path_buf(), |rest| Path::new("/").join(rest));
         NamedFile {
-            path: self.shown(&path),
+            path: self.recorded_path(&path),
             is_simulated: simulated.is_some(),
             exists: simulated.is_none() && path.symlink_metadata().is_ok(),
             has_folder: simulated.is_none() && path.parent().is_some_and(Path::exists),
@@ -297,7 +297,7 @@ impl WatchedRules {
     }
 
     /// Returns a path in the form that a recording uses.
-    fn shown(&self, path: &Path) -> String {
+    fn recorded_path(&self, path: &Path) -> String {
         let own = self
             .private
             .iter()

@@ -40,15 +40,15 @@ const ATTEMPT: [AttemptCheck; 16] = [
     }),
     ("its process has two PIDs, or the PID 0", |made| {
         let pid = made.recording().pid;
-        for said in made.said() {
-            if let Event::Ready { pid: other, .. } = said.event
-                && said.process.is_none()
+        for entry in made.events() {
+            if let Event::Ready { pid: other, .. } = entry.event
+                && entry.process.is_none()
                 && other != pid
             {
                 return true;
             }
         }
-        pid == 0 && !made.said().is_empty()
+        pid == 0 && !made.events().is_empty()
     }),
     ("it has a step that its case does not have", |made| {
         let Some(plan) = made.plan else { return false };
@@ -60,7 +60,7 @@ const ATTEMPT: [AttemptCheck; 16] = [
     }),
     (
         "a step begins, ends or is observed twice, or a process starts or leaves twice",
-        |made| super::has_twice(made.said().iter().filter_map(single_event)),
+        |made| super::has_twice(made.events().iter().filter_map(single_event)),
     ),
     (
         "a step that did not begin ends or is observed, or its process was never ready",
@@ -110,13 +110,13 @@ const ATTEMPT: [AttemptCheck; 16] = [
         "the times of its events run backward, or lie outside the attempt",
         |made| {
             let mut last: BTreeMap<Option<&str>, u64> = BTreeMap::new();
-            for said in made.said() {
-                let Some(t_ns) = time_of(&said.event) else {
+            for entry in made.events() {
+                let Some(t_ns) = time_of(&entry.event) else {
                     continue;
                 };
-                let before = last.insert(said.process.as_deref(), t_ns);
+                let before = last.insert(entry.process.as_deref(), t_ns);
                 // What a worker left behind may speak later.
-                let is_late = said.process.is_none() && t_ns > made.recording().ended_ns();
+                let is_late = entry.process.is_none() && t_ns > made.recording().ended_ns();
                 let is_early = t_ns < before.unwrap_or(made.recording().started_ns);
                 if is_early || is_late || !made.run.has_time(t_ns) {
                     return true;
@@ -137,16 +137,16 @@ const ATTEMPT: [AttemptCheck; 16] = [
         false
     }),
     ("a status code has the name of another one", |made| {
-        let mut said = made.said().iter();
-        said.any(|said| has_other_name(&said.event, made.plan))
+        let mut entries = made.events().iter();
+        entries.any(|entry| has_other_name(&entry.event, made.plan))
     }),
     (
         "its process has an exit code and a signal, or neither its end nor its events say that it left",
         |made| {
             let exit = &made.recording().exit;
             let mut said_bye = false;
-            for said in made.said() {
-                said_bye |= said.process.is_none() && matches!(said.event, Event::Bye { .. });
+            for entry in made.events() {
+                said_bye |= entry.process.is_none() && matches!(entry.event, Event::Bye { .. });
             }
             exit.code.is_some() && exit.signal.is_some() || exit.said_bye != said_bye
         },
@@ -220,14 +220,14 @@ impl<'r> MadeAttempt<'r> {
         &self.attempt.recording
     }
 
-    fn said(&self) -> &'r [ProcessEvent] {
+    fn events(&self) -> &'r [ProcessEvent] {
         &self.recording().events
     }
 
     fn step_begins(&self) -> Vec<(usize, u64)> {
         let mut begins = Vec::new();
-        for said in self.said() {
-            if let Event::Begin { step, t_ns } = said.event {
+        for entry in self.events() {
+            if let Event::Begin { step, t_ns } = entry.event {
                 begins.push((step, t_ns));
             }
         }
@@ -236,13 +236,13 @@ impl<'r> MadeAttempt<'r> {
 
     fn ends(&self) -> Vec<StepEnd> {
         let mut ends = Vec::new();
-        for said in self.said() {
+        for entry in self.events() {
             if let Event::End {
                 step,
                 t_ns,
                 elapsed_ns,
                 ..
-            } = said.event
+            } = entry.event
             {
                 ends.push(StepEnd {
                     step,
@@ -257,8 +257,8 @@ impl<'r> MadeAttempt<'r> {
     /// Returns the steps with an event or a snapshot.
     fn seen_steps(&self) -> Vec<usize> {
         let mut steps = Vec::new();
-        for said in self.said() {
-            steps.extend(step_of(&said.event));
+        for entry in self.events() {
+            steps.extend(step_of(&entry.event));
         }
         for taken in &self.recording().snapshots {
             steps.extend(taken.step);
@@ -268,8 +268,8 @@ impl<'r> MadeAttempt<'r> {
 
     fn probes(&self) -> Vec<&'r Probe> {
         let mut probes = Vec::new();
-        for said in self.said() {
-            if let Event::Probe { probe, .. } = &said.event {
+        for entry in self.events() {
+            if let Event::Probe { probe, .. } = &entry.event {
                 probes.push(probe);
             }
         }
@@ -277,8 +277,8 @@ impl<'r> MadeAttempt<'r> {
     }
 
     fn was_ready(&self) -> bool {
-        let mut said = self.said().iter();
-        said.any(|said| said.process.is_none() && matches!(said.event, Event::Ready { .. }))
+        let mut entries = self.events().iter();
+        entries.any(|entry| entry.process.is_none() && matches!(entry.event, Event::Ready { .. }))
     }
 
     fn contradiction_with(&self, fault: &'static str) -> Contradiction {
@@ -372,8 +372,8 @@ impl MadeAttempt<'_> {
     fn event_times(&self) -> Vec<u64> {
         let recording = self.recording();
         let mut times = vec![recording.wall_ns, recording.overhead_ns];
-        for said in self.said() {
-            times.extend(time_of(&said.event).map(|t_ns| t_ns - recording.started_ns));
+        for entry in self.events() {
+            times.extend(time_of(&entry.event).map(|t_ns| t_ns - recording.started_ns));
         }
         times
     }
@@ -397,9 +397,9 @@ fn step_of(event: &Event) -> Option<usize> {
 
 /// Returns the key of an event that occurs once in an attempt: its kind, its process if every process has it, and its
 /// step.
-fn single_event(said: &ProcessEvent) -> Option<(&'static str, Option<&str>, Option<usize>)> {
-    let process = said.process.as_deref();
-    Some(match said.event {
+fn single_event(entry: &ProcessEvent) -> Option<(&'static str, Option<&str>, Option<usize>)> {
+    let process = entry.process.as_deref();
+    Some(match entry.event {
         Event::Ready { .. } => ("ready", process, None),
         Event::Begin { step, .. } => ("begin", None, Some(step)),
         Event::End { step, .. } => ("end", None, Some(step)),

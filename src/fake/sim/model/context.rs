@@ -28,7 +28,7 @@ pub struct Context {
     pub blocking: bool,
     /// Device memory in addition to the allocations: the context itself, its modules, its larger limits.
     charged_bytes: u64,
-    /// Its streams, and the most there were: their memory stays.
+    /// The streams of the context, and the highest number of them so far: their memory stays.
     streams: u32,
     most_streams: u32,
     /// Memory that was allocated for modules that use the device heap, print or assert, and that the context keeps.

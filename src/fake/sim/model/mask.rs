@@ -35,7 +35,7 @@ pub fn visible(
 ) -> Result<Vec<usize>, Unusable> {
     let chosen = match mask {
         None => ordered.to_vec(),
-        Some(mask) => named(mask, ordered, gpus)?,
+        Some(mask) => selected_gpus(mask, ordered, gpus)?,
     };
     if chosen.is_empty() {
         Err(Unusable::ShowsNone)
@@ -45,7 +45,11 @@ pub fn visible(
 }
 
 /// Returns the GPUs that a mask selects before its first invalid entry.
-fn named(mask: &[u8], ordered: &[usize], gpus: &[SimulatedGpu]) -> Result<Vec<usize>, Unusable> {
+fn selected_gpus(
+    mask: &[u8],
+    ordered: &[usize],
+    gpus: &[SimulatedGpu],
+) -> Result<Vec<usize>, Unusable> {
     let mut chosen = Vec::new();
     let mut by_uuid = None;
     for token in mask.split(|byte| *byte == b',') {

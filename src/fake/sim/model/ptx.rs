@@ -41,7 +41,7 @@ pub enum Work {
     Ends,
     /// The kernel stops with an error.
     Fails(u32),
-    /// It prints.
+    /// The kernel prints.
     Prints,
     /// The kernel reads the clock until the number of nanoseconds in its only argument has passed.
     Spins,

@@ -13,7 +13,8 @@ pub struct Thread {
 }
 
 thread_local! {
-    /// Has no destructor, so that exit handlers still find it: the few bytes of a thread that ended are never freed.
+    /// The state of this thread. It has no destructor, so that exit handlers still find it: the few bytes of a thread
+    /// that ended are never freed.
     static THREAD: Cell<*mut Thread> = const { Cell::new(std::ptr::null_mut()) };
 }
 

@@ -71,7 +71,7 @@ symbols! {
     fn nvmlDeviceGetGraphicsRunningProcesses_v3(device: u64, count: Out<u32>, _infos: Out<ProcessInfo>) =
         call_on(device, |_, _, gpu| answered(gpu.processes_status).and_then(|()| put(&count, 0)));
 
-    /// There is no MPS server on the simulated machine.
+    /// The simulated machine has no MPS server.
     fn nvmlDeviceGetMPSComputeRunningProcesses_v3(device: u64, count: Out<u32>, _infos: Out<ProcessInfo>) =
         call_on(device, |_, _, gpu| answered(gpu.processes_status).and_then(|()| put(&count, 0)));
 }

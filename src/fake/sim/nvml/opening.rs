@@ -27,7 +27,7 @@ symbols! {
         if is_less { SUCCESS } else { UNINITIALIZED }
     };
 
-    /// There are no events and hence no sets; callers resolve the symbol all the same.
+    /// Events are not supported, so no sets exist; callers resolve the symbol anyway.
     fn nvmlEventSetFree(_set: u64) = call(|_| Err(SIM_NOT_MODELLED));
 
     fn nvmlSystemGetDriverVersion(text: Out<c_char>, room: u32) =

@@ -112,7 +112,7 @@ pub(super) fn quit_daemon(_: &Arc<Worker>, _: &Channel, _: &Step) -> Result<Valu
     wait_until(|| !is_alive(daemon.unsigned_abs()))
 }
 
-/// Kills the daemon and its servers, so that the folder stays as it is.
+/// Kills the daemon and its servers, so that the directory stays unchanged.
 pub(super) fn kill_daemon(_: &Arc<Worker>, _: &Channel, _: &Step) -> Result<Values, i64> {
     let daemon = pid(&pipe_folder()?).ok_or(i64::from(libc::ESRCH))?;
     let all: Vec<i32> = server_pids(daemon).into_iter().chain([daemon]).collect();
