@@ -275,8 +275,8 @@ fn merged(scratch: &Scratch, reports: [&Value; 2]) -> BTreeSet<(String, String)>
     found
 }
 
-/// The same differences by a comparison, unless the question or the machine explains them. A fleet does not ask whether a
-/// verdict was expected.
+/// Returns the same differences by a comparison, unless the question or the machine explains them. A fleet does not
+/// check whether a verdict was expected.
 fn compared(scratch: &Scratch, reports: [&Value; 2]) -> (u64, BTreeSet<(String, String)>) {
     let paths = reports
         .map(Value::to_string)

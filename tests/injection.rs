@@ -51,7 +51,7 @@ impl Bench {
         }
     }
 
-    /// Likewise, with the hook in the environment.
+    /// Runs the program likewise, with the hook in the environment.
     fn hooked(&self, variables: &[(&str, &str)], calls: &[&str]) -> Seen {
         let hook = self.hook();
         let mut all = vec![("CUDA_INJECTION64_PATH", hook.as_str())];

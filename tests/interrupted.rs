@@ -255,7 +255,7 @@ fn killed_parent_takes_all_run_processes_along() {
         .for_each(killed);
 }
 
-/// A report that cannot be written is not a success, and still one document on stdout.
+/// Checks that a report that cannot be written is not a success, and still one document on stdout.
 fn not_durable(ran: Ran) {
     let ran = ran.ended(74, "not_durable");
     assert_eq!(ran.json()["exit"]["code"], 74);

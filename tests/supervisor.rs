@@ -130,7 +130,7 @@ fn a_hang_ends_at_its_deadline_by_the_signals_that_it_takes() {
     hangs("hang-deaf", &["SIGTERM", "SIGKILL"]);
 }
 
-/// A crash: the signal and the step that raised it, without a signal of ours.
+/// Checks a crash: the signal and the step that raised it, without a signal of ours.
 fn crashes(stem: &str, signal: &str) {
     let outcome = run(stem);
     let exit = &outcome.attempt().recording.exit;

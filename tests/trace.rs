@@ -989,7 +989,8 @@ fn appears(path: &Path) {
     });
 }
 
-/// A traced program that has called `cuInit`, does `rest` once the first of the files is there, and then makes the second.
+/// Returns a traced program that has called `cuInit`, runs `rest` once the first of the files exists, and then creates
+/// the second.
 fn under_way(scratch: &Scratch, [go, done]: &[PathBuf; 2], rest: &str) -> std::process::Child {
     let begun = scratch.path().join("begun");
     let script = format!(

@@ -75,7 +75,7 @@ impl Doctor {
     /// Prepares an examination.
     ///
     /// # Errors
-    /// There is no place for private files, or no such simulated machine.
+    /// Returns an error if there is no directory for private files, or the simulated machine does not exist.
     pub(crate) fn new(on: &On, deadline_ms: u64) -> Result<Doctor, DoctorError> {
         let program = std::env::current_exe()?;
         let interrupt = Interrupt::install()?;
@@ -139,7 +139,7 @@ impl Doctor {
     /// Looks at a running process, and for this long at how busy it keeps the GPUs.
     ///
     /// # Errors
-    /// There is no such process, or one of ours could not be killed.
+    /// Returns an error if the process does not exist, or one of ours could not be killed.
     pub(crate) fn look_at(
         &mut self,
         pid: u32,

@@ -170,7 +170,7 @@ fn words(difference: &EntryDifference) -> String {
     }
 }
 
-/// Names, as many as there is room for, and how many there are where that is not all.
+/// Returns the names that fit, and the number of those left out.
 fn join_names(names: &[String]) -> String {
     let mut shown = String::new();
     for (index, name) in names.iter().enumerate() {

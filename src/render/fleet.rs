@@ -35,7 +35,7 @@ pub enum FleetForm {
 /// Renders a fleet. `width` is of text. `docs` is where the documentation is: with it, pages of pitfalls are links.
 ///
 /// # Errors
-/// A fleet that cannot be written as JSON.
+/// Returns an error if the fleet cannot be written as JSON.
 pub fn render(
     fleet: &Fleet,
     form: FleetForm,

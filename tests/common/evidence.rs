@@ -73,7 +73,7 @@ pub(crate) fn text(list: &[Listed]) -> String {
 /// Reads the bytes whose SHA-256 is listed: those of the file, or of the unpacked document.
 ///
 /// # Errors
-/// Neither can be read.
+/// Returns an error if neither can be read.
 pub(crate) fn read_file(path: &Path) -> io::Result<Vec<u8>> {
     if document_path(path) == path {
         return fs::read(path);

@@ -294,7 +294,7 @@ impl Scratch {
 }
 
 impl Drop for Scratch {
-    /// A test that fails must not leave behind what it complains of.
+    /// Cleans up, because a test that fails must not leave its processes behind.
     fn drop(&mut self) {
         for (pid, _) in self.processes() {
             let _ = Pid::from_raw(pid).map(|pid| kill_process(pid, Signal::KILL));

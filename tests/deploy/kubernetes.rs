@@ -92,7 +92,7 @@ fn manifest(name: &str) -> Value {
     documents.remove(0)
 }
 
-/// Kubernetes' own schemas; fields that it does not know are wrong.
+/// Returns Kubernetes' own schemas; fields that they do not know are wrong.
 fn schema() -> Validator {
     let schema =
         serde_json::from_str(include_str!("kubernetes/schema.json")).expect("the schema is JSON");

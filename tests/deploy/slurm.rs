@@ -249,7 +249,7 @@ fn a_node_that_is_lost_is_missing() {
     cluster.end();
 }
 
-/// The settings of each node's check, in a file that a test can change.
+/// Writes the settings of each node's check into a file that a test can change.
 fn configure(at: &Path, node: &str, scenario: &str, action: &str) {
     let program = at.join("measured");
     if !program.exists() {

@@ -51,7 +51,7 @@ pub struct MadeDocuments {
 /// Makes all generated documents.
 ///
 /// # Errors
-/// A source of the documents cannot be read or is not valid.
+/// Returns an error if a source of the documents cannot be read or is not valid.
 pub fn make_documents() -> Result<MadeDocuments, TaskError> {
     let scenarios = catalogue::select_scenarios(&[])?;
     let phrasings = Phrasings::parse(&read_file("tests/phrasings.toml")?)?;
@@ -318,7 +318,7 @@ pub fn stale_documents(made: &Documents) -> Result<Vec<String>, TaskError> {
 /// both.
 ///
 /// # Errors
-/// A folder cannot be read, or a file cannot be written or removed.
+/// Returns an error if a directory cannot be read, or a file cannot be written or removed.
 pub fn bless_documents(made: &Documents) -> Result<Vec<String>, TaskError> {
     let stale = stale_documents(made)?;
     for path in &stale {

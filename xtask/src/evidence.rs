@@ -22,7 +22,8 @@ const PACKED_BYTES: u64 = 16 << 10;
 /// large documents are packed. A folder that no longer exists loses its lines. Returns the names in new lines.
 ///
 /// # Errors
-/// A folder is not below `reports/` or has a simulated document, or a file cannot be read or written.
+/// Returns an error if a directory is not below `reports/` or has a simulated document, or a file cannot be read or
+/// written.
 pub fn list(root: &Path, folders: &[String]) -> Result<Vec<String>, TaskError> {
     let path = root.join(LIST);
     let before = parse(&fs::read_to_string(&path)?);
@@ -103,7 +104,7 @@ fn is_packable(name: &str) -> bool {
 /// Replaces a document by its packed file, unless it is packed.
 ///
 /// # Errors
-/// There is no program `zstd`, or it failed.
+/// Returns an error if the program `zstd` is not installed, or failed.
 fn pack(path: &Path) -> Result<(), TaskError> {
     if document_path(path) != path {
         return Ok(());

@@ -77,7 +77,7 @@ impl Phrasings {
     /// Reads a file of texts.
     ///
     /// # Errors
-    /// What is wrong with the file.
+    /// Returns an error if the file is not valid.
     pub fn parse(source: &str) -> Result<Phrasings, TaskError> {
         toml::from_str(source).map_err(|error| format!("texts for explain: {error}").into())
     }

@@ -83,7 +83,7 @@ fn print_complaint(shown: &str, why: &str, exit: Exit, json: bool) -> Exit {
     named(exit)
 }
 
-/// The one document of a command that failed.
+/// Prints the only document of a command that failed.
 fn fail_in_document(why: &str, exit: Exit) {
     let document = serde_json::json!({
         "error": why,

@@ -24,7 +24,7 @@ impl JunitFile {
     /// that of this one, however this one ends.
     ///
     /// # Errors
-    /// The path is a link, a folder, a device or a pipe, or the system refused.
+    /// Returns an error if the path is a link, a directory, a device or a pipe, or cannot be written.
     pub(super) fn prepare_file(path: &Path) -> Result<JunitFile, RunError> {
         let file = JunitFile {
             path: path.to_path_buf(),

@@ -78,7 +78,7 @@ fn document(path: &Path) -> Result<EnvironmentDocument, StoreError> {
     Stored::open(path)?.parse(releases::SCHEMA)
 }
 
-/// Asks, prints, writes, and returns the exit code.
+/// Runs the survey, prints and writes its results, and returns the exit code.
 pub(super) fn survey(
     options: &SurveyOptions,
     launcher: Launcher,

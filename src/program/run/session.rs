@@ -31,7 +31,7 @@ pub(super) struct Session {
     pub(super) runtimes: Vec<(Runtime, PathBuf)>,
     /// UUIDs of the GPUs that may be used; `None` for all.
     pub(super) restrict: Option<Vec<String>>,
-    /// The libcuda that workers use, if there is one.
+    /// The libcuda that workers use, if one was found.
     pub(super) libcuda: Option<PathBuf>,
     /// The folder of the simulated machine's libraries.
     pub(super) simulated_links: Option<PathBuf>,
@@ -133,7 +133,7 @@ impl Session {
     /// Makes one attempt of an experiment. The libraries that it maps are added to the machine's.
     ///
     /// # Errors
-    /// The worker could not be started, or lacks what its steps need.
+    /// Returns an error if the worker could not be started, or lacks something that its steps need.
     pub(super) fn record_attempt(
         &mut self,
         experiment: &Experiment,

@@ -1,7 +1,7 @@
-//! Keeps attempts of questions that are not being asked now in a file without a name. So the parent stays small,
-//! however many attempts a run makes, and the report, which is written every second, copies texts that are made already.
-//! (With all attempts in memory a run of all questions on the simulated machine took 94 MiB rather than 69, and half as
-//! much time again.)
+//! Keeps attempts of questions that are not in progress in a file without a name. The parent stays small, however many
+//! attempts a run makes, and the report, which is written every second, copies texts that are made already. (With all
+//! attempts in memory, a run of all questions on the simulated machine took 94 MiB rather than 69, and half as much time
+//! again.)
 
 use std::fs::File;
 use std::io;
@@ -23,7 +23,7 @@ impl Spool {
     /// Makes the file in this folder.
     ///
     /// # Errors
-    /// The system has no room for a file in this folder.
+    /// Returns an error if no file can be created in this directory.
     pub(super) fn create_in(folder: &Path) -> Result<Spool, RunError> {
         let file = tempfile::tempfile_in(folder).map_err(|error| {
             RunError::Internal(format!("no room for attempts in TMPDIR: {error}"))
@@ -34,10 +34,11 @@ impl Spool {
         })
     }
 
-    /// Moves every whole attempt to the file, and leaves a light one in its place.
+    /// Moves every complete attempt to the file, and leaves a light one in its place.
     ///
     /// # Errors
-    /// The file cannot be written, for instance because the disk is full. Attempts that could not be moved stay whole.
+    /// Returns an error if the file cannot be written, for instance because the disk is full. Attempts that could not be
+    /// moved stay complete.
     pub(super) fn put_away(&mut self, cases: &mut [CaseReport]) -> Result<(), StoreError> {
         for attempt in cases.iter_mut().flat_map(|case| &mut case.attempts) {
             if attempt.elsewhere.is_none() {
@@ -65,10 +66,10 @@ impl Spool {
     }
 }
 
-/// Brings all attempts back whole.
+/// Brings all attempts back in full.
 ///
 /// # Errors
-/// An attempt cannot be read back.
+/// Returns an error if an attempt cannot be read back.
 pub(super) fn bring_back(cases: &mut [CaseReport]) -> Result<(), RunError> {
     for attempt in cases.iter_mut().flat_map(|case| &mut case.attempts) {
         let Some(elsewhere) = attempt.elsewhere.take() else {

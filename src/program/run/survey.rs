@@ -102,7 +102,7 @@ const CONTROLS: [&str; 5] = [
     "instrument/uuid-mask-touches-no-other-gpu",
 ];
 
-/// Asks, prints, writes, and returns the exit code.
+/// Runs the survey, prints and writes its results, and returns the exit code.
 pub(super) fn survey(
     options: &SurveyOptions,
     launcher: Launcher,

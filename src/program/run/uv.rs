@@ -72,7 +72,7 @@ pub(super) struct Made {
 
 #[derive(Debug, thiserror::Error)]
 pub(super) enum InstallError {
-    /// The installer is not here.
+    /// The installer is not installed.
     #[error("`uv` was not found on PATH; it makes the environments: `pip install uv` installs it")]
     NoUv,
     /// The packages cannot be installed together, or not on this interpreter.

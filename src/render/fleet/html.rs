@@ -49,7 +49,7 @@ fn security_policy() -> String {
     )
 }
 
-/// The place of the map. The script fills it.
+/// Writes the element of the map, which the script fills.
 fn map(out: &mut String, fleet: &Fleet) {
     let _ = writeln!(
         out,
@@ -75,7 +75,7 @@ fn map(out: &mut String, fleet: &Fleet) {
     );
 }
 
-/// The document for the script: harmless text in it, and nothing that ends a script.
+/// Writes the document for the script, escaped so that nothing in it ends a script.
 fn write_data(out: &mut String, fleet: &Fleet, told: &[Deviation<'_>], docs: Option<&str>) {
     let told = told.iter().map(|one| {
         let sides = one

@@ -44,7 +44,7 @@ impl<'a> LineChange<'a> {
         }
     }
 
-    /// Where, and what is wrong there.
+    /// Returns the location and the finding there.
     pub(super) fn sentence(&self) -> String {
         let mut sentence = self.title.to_owned();
         if let Some(at) = &self.at {

@@ -147,7 +147,7 @@ fn write_beside(out: &mut String, text: &str, right: &str, width: usize) {
     out.extend(lines.into_iter().map(|line| line + "\n"));
 }
 
-/// An empty line, unless there is one or nothing before.
+/// Writes an empty line, unless the output is empty or ends with one.
 fn write_gap(out: &mut String) {
     if !out.is_empty() && !out.ends_with("\n\n") {
         out.push('\n');
@@ -167,7 +167,7 @@ fn write_fact(out: &mut String, indent: &str, name: &str, text: &Text, width: us
     }
 }
 
-/// Each row with its number, and its other cells as facts.
+/// Writes each row with its number, and its other cells as facts.
 fn write_records(out: &mut String, table: &Table, width: usize) {
     for (row, number) in table.rows.iter().zip(1..) {
         let mut cells = table.columns.iter().zip(row);
@@ -181,7 +181,7 @@ fn write_records(out: &mut String, table: &Table, width: usize) {
     }
 }
 
-/// A text after `head`, with later lines indented to its first word.
+/// Writes a text after `head`, with later lines indented to its first word.
 fn write_text(out: &mut String, head: &str, text: &Text, width: usize) {
     let indent = " ".repeat(display_columns(head));
     for (index, line) in text.0.split(|span| *span == Span::Break).enumerate() {

@@ -305,7 +305,7 @@ impl Cluster {
         });
     }
 
-    /// `unshare` kills its child when it is killed, and with it the namespace.
+    /// Stops the cluster: `unshare` kills its child when it is killed, and with it the namespace.
     fn stop(&mut self) {
         for (_, mut child) in self.daemons.drain(..).rev() {
             let _ = child.kill();

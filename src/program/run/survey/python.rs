@@ -246,7 +246,7 @@ impl SurveyRun<'_> {
         self.end(document)
     }
 
-    /// NVML indices of the GPUs that processes of rows see, in CUDA order.
+    /// Returns the NVML indices of the GPUs that processes of rows see, in CUDA order.
     fn visible(&self) -> Vec<u32> {
         let gpus = &self.session.machine.gpus;
         let mut indices = Vec::new();
