@@ -4,19 +4,21 @@
 //! The table works without a script. The script draws the map and the views from the document, which is part of the
 //! page. Its text was escaped before, and the script only ever shows text as text.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use data_encoding::BASE64;
 use serde_json::{Value, json};
 
 use cuda_pitfalls_answers::fleet::Fleet;
-use cuda_pitfalls_core::text::escape::visible;
+use cuda_pitfalls_core::text::escape::{escape_html, shorten_text, visible};
 
 use super::standing;
 use super::view::{self, FleetView};
 use super::words::{self, Deviation};
+use crate::block::{Block, Span, Table, Text, Tone};
 use crate::html::page::{self, element};
-use crate::writer::html::write;
+use crate::writer::html::{tone_class, write};
 
 const STYLE: &str = include_str!("html/style.css");
 const SCRIPT: &str = include_str!("html/page.js");
@@ -37,6 +39,67 @@ pub(super) fn fleet(fleet: &Fleet, docs: Option<&str>) -> String {
     let _ = writeln!(out, "<script>{SCRIPT}</script>");
     out + page::END
 }
+
+/// Returns the four numbers that the page begins with, what else is counted, and the machines of each driver.
+pub(super) fn key_numbers(fleet: &Fleet, told: &[Deviation<'_>]) -> Vec<Block> {
+    let mut items = String::new();
+    for (tone, count, what) in standing::key_numbers(fleet, told) {
+        let class = match count {
+            None | Some(0) => "dim",
+            Some(_) if tone == Tone::Plain => "",
+            Some(_) => tone_class(tone),
+        };
+        let count = count.map_or_else(|| "–".to_owned(), |count| count.to_string());
+        let number = element("strong", "", &count);
+        items += &element("li", class, &format!("{number} {}", escape_html(&what)));
+    }
+    let mut blocks = vec![Block::Drawn(element("ul", "numbers", &items))];
+    let further = standing::further_counts(fleet, told);
+    if !further.is_empty() {
+        blocks.push(Block::Badges(further));
+    }
+    blocks.extend(driver_table(fleet));
+    blocks
+}
+
+/// Returns the machines of each driver with a bar, the most frequent driver first; nothing if there is one driver.
+fn driver_table(fleet: &Fleet) -> Option<Block> {
+    let mut machines: BTreeMap<&str, BTreeSet<usize>> = BTreeMap::new();
+    for group in standing::answer_groups(fleet) {
+        let driver = match group.key.driver.as_str() {
+            "" => "not known",
+            driver => driver,
+        };
+        machines.entry(driver).or_default().extend(&group.machines);
+    }
+    if machines.len() < 2 {
+        return None;
+    }
+    let mut drivers: Vec<(&str, u64)> = Vec::new();
+    for (driver, machines) in machines {
+        drivers.push((driver, machines.len() as u64));
+    }
+    drivers.sort_by_key(|(_, machines)| std::cmp::Reverse(*machines));
+    let most = drivers.first().map_or(1, |(_, machines)| *machines).max(1);
+    let mut rows = Vec::new();
+    for (driver, machines) in drivers.iter().take(MOST_DRIVERS) {
+        let bar = Span::Bars([100 * machines / most, 0]);
+        rows.push(vec![
+            Text::from(shorten_text(driver, 60)),
+            Text::from(machines.to_string()).then(bar),
+        ]);
+    }
+    Some(Block::Section {
+        class: "drivers".to_owned(),
+        id: "drivers".to_owned(),
+        blocks: vec![Block::Table(Table {
+            caption: "Machines by driver".to_owned(),
+            ..Table::new(["Driver", "Machines"], rows)
+        })],
+    })
+}
+
+const MOST_DRIVERS: usize = 12;
 
 const LINKS: &str = "<p><a href=\"#what-differs\">What differs</a> · \
     <a href=\"#map-title\">All machines and questions</a> · <a href=\"#groups\">Groups</a></p>";
@@ -136,6 +199,28 @@ fn make_harmless(value: &mut Value) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_page_begins_with_four_numbers_and_the_drivers() {
+        let mut made = crate::fleet::fixture::fleet();
+        let page = fleet(&made, None);
+        let (head, _) = page.split_once("<h2").unwrap();
+        let numbers = head.split("<li").skip(1);
+        let numbers = numbers.filter_map(|item| item.split_once("</li>"));
+        let numbers: Vec<&str> = numbers.map(|(item, _)| item).collect();
+        assert_eq!(numbers.len(), 4, "{head}");
+        assert!(numbers[1].starts_with(" class=\"dim\"><strong>0</strong> cannot use CUDA"));
+        assert!(numbers[3].starts_with(" class=\"bad\"><strong>1</strong> missing"));
+        let mut other = made.groups[0].clone();
+        other.machines.truncate(1);
+        other.key.driver = "<b>".to_owned();
+        made.groups.push(other);
+        let page = fleet(&made, None);
+        assert!(
+            page.contains("<td>&lt;b&gt;</td><td>1<span class=\"bars\""),
+            "{page}"
+        );
+    }
 
     #[test]
     fn a_fragment_has_no_letter_that_means_something() {

@@ -249,6 +249,38 @@ pub(super) fn title(fleet: &Fleet, told: &[Deviation<'_>]) -> String {
     words.join(", ")
 }
 
+/// Returns the four numbers that a page begins with, and what they count. The third and the fourth may be unknown.
+pub(super) fn key_numbers(
+    fleet: &Fleet,
+    told: &[Deviation<'_>],
+) -> [(Tone, Option<usize>, String); 4] {
+    let groups = counted(answer_groups(fleet).count() as u64, "group");
+    let broken = fleet.machines.iter();
+    let no_cuda = broken.filter(|machine| machine.no_cuda.is_some()).count();
+    let missing = fleet.expected.as_ref().map(|list| list.missing.len());
+    [
+        (
+            Tone::Plain,
+            Some(fleet.machines.len()),
+            format!("machines in {groups}"),
+        ),
+        (Tone::Bad, Some(no_cuda), "cannot use CUDA".to_owned()),
+        (
+            Tone::Doubt,
+            Some(count_differing(fleet, told)),
+            "differ".to_owned(),
+        ),
+        (
+            Tone::Bad,
+            missing,
+            match missing {
+                Some(_) => "missing".to_owned(),
+                None => "missing: no list of expected machines".to_owned(),
+            },
+        ),
+    ]
+}
+
 /// Returns the counts of a fleet, each in the color of its meaning.
 pub(super) fn counts(fleet: &Fleet, told: &[Deviation<'_>]) -> Vec<(Tone, String)> {
     let machines = counted(fleet.machines.len() as u64, "machine");
@@ -276,7 +308,15 @@ pub(super) fn counts(fleet: &Fleet, told: &[Deviation<'_>]) -> Vec<(Tone, String
         1 => (Tone::Doubt, "1 machine differs".to_owned()),
         count => (Tone::Doubt, format!("{count} machines differ")),
     });
+    counts.extend(further_counts(fleet, told));
+    counts
+}
+
+/// Returns the counts that are not among the key numbers.
+pub(super) fn further_counts(fleet: &Fleet, told: &[Deviation<'_>]) -> Vec<(Tone, String)> {
+    let (few, unexpected) = (few_answers(fleet).len(), unexpected_machines(fleet));
     let split = told.iter().filter(|one| one.is_split).count();
+    let mut counts = Vec::new();
     for (count, tone, what, noun) in [
         (split, Tone::Doubt, "no majority in", "question"),
         (unexpected, Tone::Bad, "unexpected verdicts on", "machine"),

@@ -167,7 +167,7 @@ fn a_machine_without_cuda_is_the_first_line_of_every_form() {
     let page = render(&fleet, FleetForm::Html, 80, None);
     let [said, title] = [line, "<h1"].map(|text| page.find(text).unwrap_or(usize::MAX));
     assert!(
-        said < title && page.contains("<span class=\"badge bad\">1 without CUDA</span>"),
+        said < title && page.contains("<li class=\"bad\"><strong>1</strong> cannot use CUDA</li>"),
         "{page}"
     );
     assert!(

@@ -120,7 +120,11 @@ impl<'f> FleetView<'f> {
         let (input, version) = (standing::input_line(fleet), &fleet.version);
         blocks.extend([
             Block::heading(1, TITLE),
-            Block::Badges(standing::counts(fleet, &self.told)),
+            if limits.folded > 0 {
+                Block::OnPages(super::html::key_numbers(fleet, &self.told))
+            } else {
+                Block::Badges(standing::counts(fleet, &self.told))
+            },
             Block::fact(
                 "Read",
                 format!("{input}; merged by cuda-pitfalls {version}"),
@@ -351,11 +355,11 @@ fn contrast_lines(all: &[(usize, &Deviation<'_>)]) -> Text {
         };
         let counts = (one.difference.usual_machines, one.these());
         for contrast in &one.contrasts {
-            let both = format!(
-                ": {usual}{} ({}); {these}{} ({})",
-                contrast.usual, counts.0, contrast.these, counts.1
-            );
-            lines.push(Text::from(Span::Toned(Tone::Dim, contrast.about.clone())).then(both));
+            let about = Text::from(Span::Toned(Tone::Dim, contrast.about.clone()));
+            let usual = format!(": {usual}{} ({}); ", contrast.usual, counts.0);
+            // What is not usual is to be seen before what is.
+            let these = Span::Strong(format!("{these}{} ({})", contrast.these, counts.1));
+            lines.push(about.then(usual).then(these));
         }
     }
     let more = lines.len().saturating_sub(MOST_CONTRASTS);

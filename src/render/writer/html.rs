@@ -162,7 +162,7 @@ fn inline_html(text: &Text) -> String {
     written.collect()
 }
 
-fn tone_class(tone: Tone) -> &'static str {
+pub(crate) fn tone_class(tone: Tone) -> &'static str {
     match tone {
         Tone::Dim => "dim",
         Tone::Plain => "plain",
