@@ -19,7 +19,8 @@
 //!
 //! The name may be followed by, in this order: `: way`, if the C type does not determine how the parameter is passed;
 //! `= value`, the default if the author leaves it out; or `:= value`, a fixed value. `tables/types.txt` has the way of
-//! each C type. For an `out` parameter, it is the way of its complete type or, if that is not listed, of the type that it points to.
+//! each C type. For an `out` parameter, it is the way of its complete type or, if that is not listed, of the type that
+//! it points to.
 //! The ways:
 //!
 //! | way | an input | what the callee writes |

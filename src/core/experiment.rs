@@ -68,8 +68,8 @@ pub struct Step {
 }
 
 impl Step {
-    /// Returns `true` if the call of this step has an effect. Of a Python line it is only known that it may set the
-    /// mask.
+    /// Returns `true` if the call of this step has an effect. A Python line is only known to possibly
+    /// set the mask.
     pub fn has(&self, effect: Effect) -> bool {
         if self.call == LINE {
             // A line may set the mask, or start a child with another mask.

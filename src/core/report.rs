@@ -120,7 +120,7 @@ pub struct Run {
     /// The requirements of `--require`, compared with the actual numbers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub require: Vec<Requirement>,
-    /// Why skipped scenarios do not count as failures, as given by `--allow-skip`.
+    /// The reason why skipped scenarios do not count as failures, as given by `--allow-skip`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allow_skip: Option<String>,
     /// The instance whose unexpected verdict ended the run early, by `--fail-fast`.
