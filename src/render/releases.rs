@@ -1,7 +1,8 @@
 //! The matrix of lines and releases.
 
 use crate::Format;
-use crate::block::{Block, Text};
+use crate::block::{Block, Span, Text, Tone};
+use crate::html::filter::{FilterChoice, ROW, filter};
 use crate::survey::section::Section;
 use crate::writer::terminal::write;
 use crate::writer::{html, markdown};
@@ -181,7 +182,7 @@ pub fn as_format(matrix: &Matrix, format: Format) -> Option<String> {
     match format {
         Format::Text => Some(text(matrix, PAGE_WIDTH)),
         Format::Markdown => Some(matrix_page(matrix)),
-        Format::Html => Some(html::page(TITLE, &page(matrix))),
+        Format::Html => Some(html::page(TITLE, &html_blocks(matrix))),
         _ => None,
     }
 }
@@ -253,6 +254,61 @@ pub fn matrix_page(matrix: &Matrix) -> String {
     markdown::write(&page(matrix))
 }
 
+/// Returns the matrix for a browser: a filter and the tables first, that of torch before the others.
+fn html_blocks(matrix: &Matrix) -> Vec<Block> {
+    let mut packages = matrix.packages();
+    packages.sort_by_key(|(package, _)| *package != "torch");
+    let (mut choices, mut tables) = (Vec::new(), Vec::new());
+    for (index, (package, columns)) in packages.iter().enumerate() {
+        let class = format!("p{index}");
+        let mut blocks = package_table(matrix, package, columns, word).blocks();
+        color_cells(&mut blocks);
+        tables.push(Block::Section {
+            id: format!("package-{index}"),
+            class: format!("{ROW} {class}"),
+            blocks,
+        });
+        choices.push(FilterChoice {
+            class,
+            name: (*package).to_owned(),
+            count: matrix.lines_in(columns).count(),
+        });
+    }
+    let all = choices.iter().map(|choice| choice.count).sum();
+    let mut blocks = vec![
+        Block::heading(1, TITLE),
+        Block::Drawn(filter("package", "Package", ("all", all), &choices)),
+        Block::Fold(
+            "Meaning of the cells".to_owned(),
+            vec![Block::Prose(OPENING)],
+        ),
+    ];
+    blocks.extend(tables);
+    blocks.extend(changes(matrix));
+    blocks.extend(environment_section(matrix).blocks());
+    blocks
+}
+
+/// Colors the cells of lines that call `cuInit` on a machine with GPUs, and of those that do not.
+fn color_cells(blocks: &mut [Block]) {
+    for block in blocks {
+        let Block::Table(table) = block else {
+            continue;
+        };
+        for cell in table.rows.iter_mut().flatten() {
+            let [Span::Plain(text)] = cell.0.as_slice() else {
+                continue;
+            };
+            let tone = match text.as_str() {
+                "yes" | "with NVML" => Tone::Shows,
+                "no" | "no with NVML" | "without NVML" => Tone::Good,
+                _ => Tone::Dim,
+            };
+            *cell = Span::Toned(tone, text.clone()).into();
+        }
+    }
+}
+
 fn page(matrix: &Matrix) -> Vec<Block> {
     let mut page = vec![Block::heading(1, TITLE), Block::Prose(OPENING)];
     page.extend(changes(matrix));
@@ -297,5 +353,47 @@ fn package_table(
     Section {
         text: failed,
         ..Section::new(package, &header, rows, &[0])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cuda_pitfalls_answers::releases::{Column, MatrixCell, MatrixLine};
+
+    #[test]
+    fn a_page_has_torch_first_a_filter_and_colored_cells() {
+        let (mut columns, mut cells) = (Vec::new(), Vec::new());
+        let asked = [("a<b>", LineState::No), ("torch", LineState::Yes)];
+        for (column, (package, state)) in asked.into_iter().enumerate() {
+            columns.push(Column {
+                package: package.to_owned(),
+                version: "1".to_owned(),
+                ..Column::default()
+            });
+            cells.push(MatrixCell {
+                column,
+                state,
+                at: None,
+            });
+        }
+        let line = MatrixLine {
+            id: "import x".to_owned(),
+            cells,
+        };
+        let matrix = Matrix {
+            columns,
+            lines: vec![line],
+        };
+        let page = as_format(&matrix, Format::Html).unwrap();
+        let at = |what: &str| page.find(what).unwrap_or_else(|| panic!("{what}: {page}"));
+        assert!(at("id=\"package-p1\"") < at(">torch</h2>"));
+        assert!(at(">torch</h2>") < at(">a&lt;b&gt;</h2>"));
+        assert!(at("<span class=\"shows\">yes</span>") < at("<span class=\"good\">no</span>"));
+        let markdown = as_format(&matrix, Format::Markdown).unwrap();
+        assert!(
+            markdown.find("## a") < markdown.find("## torch"),
+            "{markdown}"
+        );
     }
 }
