@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use common::Scratch;
 
 const SAYS: &str = "import sys, os; print(os.isatty(2), file=sys.stdout); print('  secret(1)\\nRuntimeError: No CUDA GPUs are available', sys.argv[1:], file=sys.stderr); sys.exit(3)";
-const MEANS: &str = "CUDA works, and no GPU is visible to this process";
+const MEANS: &str = "CUDA works, but no GPU is visible to this process";
 
 /// Returns a trace on the simulated machine, not yet started.
 fn trace(scratch: &Scratch, options: &[&str], program: &[&str]) -> Command {
