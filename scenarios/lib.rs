@@ -27,7 +27,7 @@ pub fn questions() -> impl Iterator<Item = (String, &'static str)> {
     })
 }
 
-/// The text of the file of a question.
+/// Returns the text of a question's file.
 pub fn question(name: &str) -> Option<&'static str> {
     let (subject, file) = name.split_once('/')?;
     let (_, folder) = QUESTIONS.iter().find(|(known, _)| *known == subject)?;

@@ -144,8 +144,8 @@ fn two_of_the_made_up_machines_of_the_page_differ() {
     }
 }
 
-/// The step of docs/ci.md that compares with the previous run: the first run has no previous one, an equal one passes,
-/// a different one fails.
+/// The step of docs/ci.md that compares with the previous run: the first run has nothing to compare with, an equal run
+/// passes, a different run fails.
 #[test]
 fn a_job_compares_with_the_run_before() {
     let page = fs::read_to_string(root().join("docs/ci.md")).expect("the page");

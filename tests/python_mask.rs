@@ -1,5 +1,6 @@
-//! Holds the Python module `cuda_pitfalls.mask` against the library's rule, on generated masks and on every short one; and
-//! holds this comparison against wrong copies of the module. `mask_vectors.rs` has the masks that were measured.
+//! Compares the Python module `cuda_pitfalls.mask` with the library's rule, on generated masks and on every short mask,
+//! and checks that this comparison detects wrong copies of the module. `mask_vectors.rs` has the masks that were
+//! measured.
 
 use crate::common;
 

@@ -134,7 +134,7 @@ fn nameless(finding: &Finding) -> String {
     finding.says.replace(&format!("pid {}", finding.pid), "pid")
 }
 
-/// The terminal, the page, the summary, `compare` and a policy say the same of one trace.
+/// The terminal, the page, the summary, `compare` and a policy agree on one trace.
 #[test]
 fn all_readers_of_a_committed_trace_agree() {
     let outcome = policy::PolicyOutcome::default();

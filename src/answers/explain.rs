@@ -204,7 +204,7 @@ pub struct Explainer<'a> {
 }
 
 impl Explainer<'static> {
-    /// Returns an explainer of the built-in knowledge.
+    /// Returns an explainer that uses the built-in knowledge.
     pub fn embedded() -> Explainer<'static> {
         Explainer {
             known: Known::embedded(),

@@ -275,7 +275,7 @@ fn expected(instance: &Instance) -> impl Iterator<Item = Expected> + '_ {
 /// Evidence for an answer: the runs that ran the scenario in its current form and reached a verdict.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Basis {
-    /// The smallest number of attempts that counted, of trap and control and over the runs.
+    /// The smallest number of attempts that counted, across trap and control and across the runs.
     pub least: u32,
     /// The largest such number.
     pub most: u32,

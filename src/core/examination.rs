@@ -246,7 +246,7 @@ pub enum Want {
     },
 }
 
-/// A message of that process. It is not tagged internally, because maps with numbers as keys could not be parsed then.
+/// A message of that process. It is not internally tagged, because maps with numeric keys could not be parsed then.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ExaminerMessage {

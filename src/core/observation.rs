@@ -70,9 +70,9 @@ impl StepObservation {
 pub struct MemoryObservation {
     /// The class of `used_bytes`; null if it could not be read.
     pub class: Option<Class>,
-    /// The change of NVML v2 `used`.
+    /// The change in NVML v2 `used`.
     pub used_bytes: Option<i64>,
-    /// The change of NVML v1 `used`, if it differs from that of v2.
+    /// The change in NVML v1 `used`, if it differs from that of v2.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub v1_used_bytes: Option<i64>,
     /// The largest change since the step before, if it was larger than at both ends.

@@ -43,7 +43,7 @@ pub mod counts {
     include!("shim/counted.rs");
 }
 
-/// Returns `true` if a variable matters: the driver, the runtime or a framework on the way to them reads it.
+/// Returns `true` if a variable matters because the driver, the runtime or a framework that calls them reads it.
 pub fn is_of_cuda(name: &[u8]) -> bool {
     variable::is_of_cuda(name)
 }

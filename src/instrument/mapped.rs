@@ -80,7 +80,7 @@ pub(crate) fn library(path: &[u8]) -> Option<CallLibrary> {
 }
 
 /// Returns `true` if this worker uses the simulated machine. An unknown library counts as simulated, so that steps that
-/// only a real driver can answer are not made.
+/// need a real driver are skipped.
 pub fn is_any_simulated() -> bool {
     let mapped = mapped_libraries();
     !mapped.unknown.is_empty() || mapped.known.iter().any(|library| library.simulated)

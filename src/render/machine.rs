@@ -20,7 +20,7 @@ pub(crate) const BESIDE: &str =
 /// A line of the user's own code.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct UserLine {
-    /// The file, relative to the folder that the program was started in where it lies below it.
+    /// The path of the file, relative to the program's starting folder if the file lies in it.
     pub(crate) file: String,
     pub(crate) line: Option<u32>,
     /// `true` if another thread was there at the same time, and the line is not proven to be the caller.

@@ -33,7 +33,7 @@ pub(crate) struct Recipe {
     pub(crate) machines: usize,
     /// Percentage of documents that are hostile, broken, old, simulated or duplicates.
     pub(crate) hostile_percent: usize,
-    /// Percentage of machines that differ in something.
+    /// Percentage of machines that differ in any way.
     pub(crate) differing_percent: usize,
     /// The start of all random numbers.
     pub(crate) seed: u64,
@@ -324,7 +324,7 @@ pub(crate) fn name(machine: usize) -> String {
     }
 }
 
-/// Returns every figure in bytes of a compact report.
+/// Returns every byte count in a compact report.
 fn figures(report: &mut Value) -> impl Iterator<Item = &mut Value> {
     let scenarios = report["scenarios"].as_array_mut().into_iter().flatten();
     let cases = scenarios

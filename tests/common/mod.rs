@@ -127,8 +127,8 @@ impl Ran {
     }
 }
 
-/// A folder of a test's own. Every process that the program starts bears it in its environment, so
-/// that none can be overlooked, not even one that left its session and its parents.
+/// A separate folder for one test. Every process that the program starts has it in its environment, so that none can be
+/// overlooked, not even one that left its session and its parents.
 pub(crate) struct Scratch(tempfile::TempDir);
 
 impl Scratch {
@@ -320,8 +320,8 @@ impl Running {
         kill_process(pid, signal).expect("it can be signalled");
     }
 
-    /// Waits for its end; one that does not come fails the test. `longest` is for what takes longer than [`LONGEST`]:
-    /// a busy machine is given that in any case.
+    /// Waits for its end, and fails the test if it does not end in time. `longest` is for programs that take longer
+    /// than [`LONGEST`], which already allows for a busy machine.
     pub(crate) fn wait(mut self, longest: Duration) -> Ran {
         let (started, longest) = (Instant::now(), longest.max(LONGEST));
         loop {

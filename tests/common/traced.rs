@@ -10,7 +10,7 @@ use super::{Ran, Scratch, root};
 /// A directory with a simulated machine in it.
 pub(crate) struct Node {
     pub(crate) scratch: Scratch,
-    /// The folder of links, which is to be first in `LD_LIBRARY_PATH`.
+    /// The folder of links, which must come first in `LD_LIBRARY_PATH`.
     pub(crate) links: PathBuf,
 }
 

@@ -66,7 +66,7 @@ pub(crate) fn tests() -> Vec<Test> {
     tests
 }
 
-/// Returns a check of this scenario, not yet started; what it keeps goes below the test's directory.
+/// Returns a check of this scenario, not yet started. The files that it keeps go into the test's directory.
 fn check(scratch: &Scratch, scenario: &str) -> Command {
     let mut command = Command::new(deploy("node/check"));
     command.args([scenario, "--on", "sim:h200-x1", "--repeat", "1"]);

@@ -30,7 +30,7 @@ impl MarkdownTable {
         self.lines.len() - 2
     }
 
-    /// Returns the table after an empty line; empty if it has no rows.
+    /// Returns an empty line and the table, or an empty text if the table has no rows.
     pub(crate) fn to_text(&self) -> String {
         let mut out = String::new();
         let (head, rows) = (&self.lines[0], &self.lines[2..]);

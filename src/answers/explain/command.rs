@@ -20,7 +20,7 @@ struct CommandFile {
     beside: Vec<MaskWords>,
 }
 
-/// Words next to a mask of plain numbers, and the scenario that answers in that case.
+/// Words that may appear next to a mask of plain numbers, and the scenario that answers in that case.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct MaskWords {

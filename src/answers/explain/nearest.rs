@@ -58,7 +58,7 @@ pub fn entry_texts(known: &Known) -> Vec<LabelledText> {
 }
 
 /// The terms of a question and of its messages, as the third line of `scenarios/SUBJECT/NAME.ndjson`. They are stored
-/// because extracting those of all questions takes most of 80 ms.
+/// because extracting the terms of all questions takes the larger part of 80 ms.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct QuestionTexts {
     /// The name of the scenario.
@@ -220,7 +220,7 @@ impl Ranking<'static> {
 }
 
 impl<'t> Ranking<'t> {
-    /// Returns a ranking of the stored texts, followed by those of questions.
+    /// Returns a ranking of the stored texts, followed by the texts of questions.
     pub fn new(stored: StoredTexts<'t>, all: Vec<QuestionTexts>) -> Ranking<'t> {
         let mut questions = Vec::new();
         let mut question_terms: BTreeMap<String, Vec<usize>> = BTreeMap::new();

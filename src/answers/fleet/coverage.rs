@@ -30,7 +30,7 @@ impl AnswerCoverage {
     }
 }
 
-/// Response of a machine to a question; in several groups the best response counts.
+/// Response of a machine to a question. If several of its groups have that question, the best response counts.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum MachineResponse {
     NothingExpected,

@@ -1,6 +1,6 @@
-//! Interpretation of the rows of one document. A single row does not show whether the code before its line had called
-//! `cuInit`, in which case the line does not call it again: for documents that do not record this, other rows are used
-//! to find out.
+//! Interpretation of the rows of one document. A single row does not show whether the code before its line had already
+//! called `cuInit`, in which case the line does not call it again. For documents that do not record this, it is
+//! inferred from other rows.
 
 use std::collections::BTreeSet;
 

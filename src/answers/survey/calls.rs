@@ -1,8 +1,8 @@
 //! `survey calls`: the effects of each call as the first call of a process.
 //!
-//! After the call, the mask is set to nothing; then `cuInit` and a count show which GPUs the driver sees. If the driver
-//! had read the mask already, it shows its GPUs, otherwise none. One visible GPU is enough for this, and a start of the
-//! driver is most of the cost of an attempt.
+//! After the call, the mask is set to an empty string; then `cuInit` and a device count show which GPUs the driver
+//! sees. If the driver had already read the mask, the count shows its GPUs, otherwise none. One visible GPU is enough
+//! for this, and a start of the driver is most of the cost of an attempt.
 
 mod answer;
 #[cfg(test)]

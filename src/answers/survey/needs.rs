@@ -1,4 +1,4 @@
-//! `survey needs`: the needs of CUDA and NVML from the operating system, and the effect of each denial.
+//! `survey needs`: what CUDA and NVML need from the operating system, and the effect of each denial.
 //!
 //! A program of a few calls runs under a filter that denies nothing, which records every file and every system call
 //! that it uses. Then it runs again for each of these, denied with one error after the other, at one moment after the

@@ -85,7 +85,7 @@ pub struct RowAttempts {
     /// Number of attempts that do not count, by the word of the reason.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub invalid: BTreeMap<String, u32>,
-    /// Names of facts that the attempts that count disagree on. These facts are null in the row.
+    /// Names of the facts on which the counted attempts disagree. These facts are null in the row.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub disagreement: Vec<String>,
     /// Reason why nothing was measured; null if something was measured.

@@ -1,7 +1,7 @@
 //! Status codes of libcuda and libcudart by their C names and messages, sorted by code.
 //!
-//! The simulated driver is compiled with this same file (by the link `src/fake/sim/model/names.rs`), which therefore
-//! uses nothing else.
+//! The simulated driver compiles this same file (through the link `src/fake/sim/model/names.rs`), so the file depends
+//! on nothing else.
 
 use std::ffi::CStr;
 

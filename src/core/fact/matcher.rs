@@ -16,8 +16,8 @@ use crate::source::tree::{Data, Node, TreeEntry};
 use cuda_pitfalls_calls::{Call, Output};
 
 /// A bound: its key in files, its sign in C and Python, its word in sentences, and its function. The function returns
-/// `true` if the bound holds for a value that compares in this order with the operand. It returns `None` if the bound
-/// needs an order and the two values have no order.
+/// `true` if the bound holds for a value whose comparison with the operand has this result. It returns `None` if the
+/// bound needs an order and the two values have no order.
 pub struct BoundWord {
     key: &'static str,
     /// The comparison in C and Python.

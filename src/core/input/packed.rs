@@ -12,8 +12,9 @@ const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 /// The largest window of a Zstandard frame, which has to be kept in memory. `zstd -19` uses 8 MiB.
 const MOST_WINDOW_BYTES: u64 = 32 << 20;
 const PIECE: usize = 1 << 17;
-/// The largest ratio of unpacked to compressed size, beyond [`ALWAYS_BYTES`]. Reports unpack to 9 to 40 times their
-/// size, and many concatenated reports to a hundred times; a higher ratio means a file made to exhaust memory.
+/// Maximum ratio of unpacked to compressed size, for files that unpack to more than [`ALWAYS_BYTES`]. Reports unpack to
+/// 9 to 40 times their size, and many concatenated reports to a hundred times; a higher ratio means a file made to
+/// exhaust memory.
 const MOST_TIMES: u64 = 500;
 /// Number of bytes that may be unpacked from any file, whatever its ratio.
 const ALWAYS_BYTES: u64 = 16 << 20;

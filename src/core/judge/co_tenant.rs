@@ -103,8 +103,8 @@ impl<'a> CoTenantWatch<'a> {
         None
     }
 
-    /// Returns how many new processes may belong to the attempt: none if NVML lists PIDs as processes see them,
-    /// otherwise (in a PID namespace) as many as the attempt has processes. Without a calibration that created a
+    /// Returns how many new processes may belong to the attempt: none if NVML lists the PIDs that processes themselves
+    /// see, otherwise (in a PID namespace) as many as the attempt has processes. Without a calibration that created a
     /// context, PIDs are assumed to match, because it is better to discard a good attempt than to keep a disturbed one.
     fn unlisted_count(&self, own: usize) -> usize {
         let calibration = self.scene.calibration;

@@ -35,7 +35,7 @@ impl Today {
 }
 
 /// Gives each scenario of a report the plan and the words of today's file, if the calls are the same. Returns the names
-/// of the other scenarios, which keep those of their run.
+/// of the other scenarios, which keep the plan and the words of their run.
 pub fn plan_as_today(report: &mut Report, scenarios: &[Scenario]) -> Vec<String> {
     let plans: Vec<Option<(&Scenario, Today)>> = report
         .scenarios

@@ -212,7 +212,7 @@ struct StoredHead {
 struct StoredSchema {
     name: Option<String>,
     major: Option<u64>,
-    /// The field of a trace with these words.
+    /// The field `must_understand` of a trace, which lies in its schema.
     #[serde(default)]
     must_understand: Vec<String>,
 }

@@ -33,7 +33,7 @@ pub enum Contradiction {
         /// The fault.
         fault: &'static str,
     },
-    /// An attempt of a scenario or of a calibration.
+    /// An attempt at a scenario or at a calibration.
     #[error("it contradicts itself: {scenario}, `{case}`, attempt {order}: {fault}")]
     Attempt {
         /// The instance's name, or the GPU that was calibrated.

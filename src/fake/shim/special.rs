@@ -626,7 +626,8 @@ pub fn before_told(index: usize, kind: &str) -> u64 {
     number
 }
 
-/// Called after a call that is counted and reported by its kind: peer access, handles for other processes, code.
+/// Called after a call that is counted and reported by its kind: peer access, handles for other processes, or loaded
+/// code.
 pub fn after_told(index: usize, status: u32, kind: &'static str, number: u64) {
     after(index, status, true);
     if kind == "peer" {

@@ -130,7 +130,7 @@ impl InText {
     }
 }
 
-/// The image of a module: null, PTX text that ends in NUL, or something binary of at least one byte.
+/// A module image: null, PTX text that ends in NUL, or binary data of at least one byte.
 #[repr(transparent)]
 pub struct ModuleImage(*const c_char);
 

@@ -36,7 +36,7 @@ fn wait(name: &str, work: impl FnOnce(&mut SimulatedProcess, &mut Thread) -> Out
     run(name, Some(0), |process, thread, _| work(process, thread))
 }
 
-/// Runs a call that waits for a stream; a fault of a kernel is reported by it.
+/// Runs a call that waits for a stream. The call reports a kernel's fault.
 fn wait_in(
     name: &str,
     stream: u64,

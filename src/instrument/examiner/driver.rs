@@ -1,6 +1,6 @@
-//! Starts libcuda as a program does that opens it by its name. It calls `cuInit` and, on request, creates a context,
-//! allocates memory and does work on each visible GPU. Calls have the same labels as in `survey needs`, so that its
-//! table applies to them.
+//! Starts libcuda the way a program does that opens it by its name. It calls `cuInit` and, on request, creates a
+//! context, allocates memory and does work on each visible GPU. Calls have the same labels as in `survey needs`, so
+//! that its table applies to them.
 
 use cuda_pitfalls_calls::CallLibrary;
 use cuda_pitfalls_core::examination::ExaminerMessage;

@@ -24,7 +24,7 @@ use cuda_pitfalls_core::refusal::{self, FilterAnswer, NamedFile, PathArgument, R
 const LONGEST_PATH: usize = 4096;
 /// Maximum number of paths that are recorded for one step: a program may use any number of them.
 const MOST_PATHS: usize = 2_000;
-/// Maximum time that a thread may take to end, in milliseconds. A thread that a file system blocks is left behind.
+/// Maximum time that a thread may take to end, in milliseconds. A thread that is blocked by a file system is abandoned.
 const END_MS: u64 = 1_000;
 /// Memory is read page by page: the next page may not be there.
 const PAGE: usize = 4096;

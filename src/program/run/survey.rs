@@ -188,7 +188,7 @@ impl SurveyRun<'_> {
         questions.map_err(|list| RunError::Internal(SelectError::Invalid(vec![list]).render(false)))
     }
 
-    /// Chooses among the questions, runs the controls, and asks.
+    /// Selects items, runs the controls and then the items.
     fn survey_items(mut self, items: Vec<Item>, left_out: Vec<LeftOut>) -> Result<Exit, RunError> {
         let items = select::choose_items(items, &self.run.selectors)?;
         if let Some(exit) = self.begin_run()? {

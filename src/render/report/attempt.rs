@@ -78,7 +78,7 @@ fn reading(attempt: &Attempt) -> String {
     words
 }
 
-/// Returns the end of the worker, if it did not end normally.
+/// Returns how the worker ended, if it did not end normally.
 fn end(exit: &ProcessExit) -> Option<String> {
     let mut words = Vec::new();
     words.extend(

@@ -49,7 +49,7 @@ fn set_effect(row: &ErrorRow, effect: Option<ErrorEffect>, facts: &mut FactRow) 
     facts.set("effect", word);
 }
 
-/// Sets the warnings, and the status that was returned to the line.
+/// Sets the warnings and the status that the line's call returned.
 fn set_status(row: &ErrorRow, facts: &mut FactRow) {
     let warned: Vec<String> = row
         .warned

@@ -80,7 +80,7 @@ pub(super) struct TraceEntry<'a> {
     pub(super) shown_event: &'a TraceEvent,
     /// The time that is shown; of a `cuInit` that from which lateness is measured.
     pub(super) t_ns: u64,
-    /// The way to it, from the user's first line.
+    /// The call path to it, from the user's first line.
     pub(super) chain: Vec<String>,
     /// Every event, with its index.
     pub(super) events: Vec<(usize, &'a TraceEvent)>,

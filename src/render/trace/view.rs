@@ -432,8 +432,8 @@ impl<'v, 'a> TraceForm<'v, 'a> {
         })
     }
 
-    /// Returns the entries that fit, in the order of time: those with a finding or a violation before the others, and
-    /// stacks as long as they fit.
+    /// Returns the entries that fit, in the order of time. Entries with a finding or a violation get space before the
+    /// others, and stacks are included as long as they fit.
     fn entries(&self) -> BTreeMap<usize, Block> {
         let (told, plain): (Vec<_>, Vec<_>) = self
             .made

@@ -14,9 +14,9 @@ pub struct ContextLife<'a> {
     pub program: usize,
     /// The event that ended it; none if it existed until its program ended.
     pub ended: Option<&'a TraceEvent>,
-    /// The memory that it uses on its GPU, in bytes: the change while it was created. If something else changed the
-    /// memory too: the part that NVML accounts to its process, or else an equal share among the contexts that were
-    /// created together. None if neither is known.
+    /// The memory that it uses on its GPU, in bytes, measured as the change while it was created. If something else
+    /// changed the memory too: the part that NVML accounts to its process, or else an equal share among the contexts
+    /// that were created together. None if neither is known.
     pub bytes: Option<i64>,
     /// The source of other changes to its GPU's memory while it was created.
     pub concurrent: ConcurrentChange,
@@ -52,7 +52,7 @@ impl ContextLife<'_> {
         self.is_used() == Some(false)
     }
 
-    /// Returns `true` if an event of its program may be its end.
+    /// Returns `true` if an event of its program may be the end of this context.
     fn may_end_with(&self, event: &TraceEvent) -> bool {
         let (
             EventKind::Context {

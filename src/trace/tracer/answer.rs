@@ -329,7 +329,7 @@ impl Tracer {
     }
 }
 
-/// Returns `true` if the stack of an event is not read in a crowd.
+/// Returns `true` if the stack of an event is skipped in a program with many processes.
 fn is_small(what: &EventKind) -> bool {
     matches!(what, EventKind::Variable { .. } | EventKind::Forked { .. })
 }

@@ -39,7 +39,7 @@ pub(super) struct Processes {
     with_context: BTreeSet<String>,
     /// Processes that had ended at the last check.
     ended: BTreeSet<u32>,
-    /// The number of processes of each program image, and their Python.
+    /// The number of processes of each program image, and the Python that they run.
     images: BTreeMap<Image, Family>,
     /// The number of pieces of memory that are kept open, and the maximum.
     pages: usize,

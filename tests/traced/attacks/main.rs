@@ -16,7 +16,7 @@ use super::common::traced::Node;
 use super::common::{LONGEST, PROGRAM, Ran, Running, Scratch, behind, eventually};
 use super::{appears, run, script, stored, text, trace, tracing};
 
-/// A user that nothing here belongs to.
+/// A user who owns nothing here.
 const OTHER: u32 = 65_533;
 const MODES: [&str; 4] = ["zero", "silent", "drip", "spoof"];
 

@@ -106,8 +106,7 @@ pub struct Permissions {
     pub verified: Option<bool>,
     /// Frameworks that were tested too.
     pub frameworks: Vec<NeedsProgram>,
-    /// Programs among libcuda, libcudart and NVML that were tested without denials, so that their needs are missing
-    /// here.
+    /// Programs among libcuda, libcudart and NVML that were not tested with denials, so their needs are missing here.
     pub lacks: Vec<NeedsProgram>,
 }
 

@@ -221,7 +221,7 @@ impl NeedsProgram {
         calls
     }
 
-    /// Returns the label of the first call after a denial at a moment.
+    /// Returns the label of the first call after a denial that is set at this moment.
     fn before(self, moment: NeedsMoment) -> &'static str {
         match (self, moment) {
             (NeedsProgram::Driver, NeedsMoment::Context) => "cuDevicePrimaryCtxRetain",

@@ -7,7 +7,7 @@
 pub struct Fault {
     pub code: u32,
     pub device: usize,
-    /// The host has waited for the device, and the wait reported the fault. Between the launch and that wait, which
-    /// calls report it is a matter of time.
+    /// The host has waited for the device, and the wait reported the fault. Between the launch and that wait, it
+    /// depends on timing which calls report it.
     pub seen: bool,
 }

@@ -1,5 +1,5 @@
-//! The runtime's additions to the driver: its first step, the devices that it selects, and the primary contexts that it
-//! creates for them.
+//! The runtime's additions to the driver: its initialization, the devices that it selects, and the primary contexts
+//! that it creates for them.
 
 use crate::model::behaviour::SET_DEVICE_EAGER_FROM;
 use crate::model::context::ContextOwner;

@@ -203,7 +203,7 @@ impl GpuAccount {
         }
     }
 
-    /// Returns the growth without managed memory. The rows of managed memory hold all of it, wherever it is.
+    /// Returns the growth without managed memory. The rows of managed memory contain all of it, wherever it resides.
     pub(super) fn without_managed(&mut self, growth: i64) -> i64 {
         self.moved_bytes = self.moved_bytes.min(self.managed_bytes);
         let left = self.managed_bytes - self.moved_bytes;
@@ -305,7 +305,7 @@ impl GpuAccount {
         taken
     }
 
-    /// Assigns the memory that the driver keeps of an ended context to the call that created the context.
+    /// Assigns the memory that the driver retains after a context has ended to the call that created the context.
     pub(super) fn keep_of_context(&mut self, bytes: u64) {
         if let Some(holder) = self.ended {
             self.add_growth(holder, MemoryKind::Context, bytes);

@@ -496,8 +496,8 @@ impl ProcessLedger {
             .collect()
     }
 
-    /// Returns the GPUs with a change that is large enough to be written. `is_told` is `true` if the process itself
-    /// reported the change.
+    /// Returns the GPUs whose change is large enough to be recorded. `is_told` is `true` if the process itself reported
+    /// the change.
     pub(super) fn changed_gpus(&self, is_told: bool) -> Vec<String> {
         self.gpus
             .iter()

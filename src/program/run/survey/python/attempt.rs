@@ -138,7 +138,7 @@ impl Attempts {
         Attempts { variables, ..self }
     }
 
-    /// Makes one attempt on this ground while others may run; `None` if the user stopped it.
+    /// Makes one attempt with this [`Ground`], while others may run. Returns `None` if the user stopped it.
     pub(in crate::run) fn on(&self, job: &RowJob, ground: &Ground) -> Option<PythonAttempt> {
         self.attempt_unless_stopped(job, false, ground)
     }

@@ -78,7 +78,7 @@ struct PoolRow {
     made: Vec<PythonAttempt>,
 }
 
-/// Does one thing with each row, several rows at once. Reports each row that is done, and ticks in between.
+/// Processes the rows, several at once. Reports each row as it finishes, and ticks in between.
 fn run_stage(
     attempts: &Attempts,
     threads: usize,
@@ -98,8 +98,8 @@ fn run_stage(
     );
 }
 
-/// Does one thing with each item, several items at once. Reports each that is done, and ticks in between. `stop` is set
-/// where the user wants to stop; `ask` returns nothing then.
+/// Processes the items, several at once. Reports each item as it finishes, and ticks in between. `stop` is set if the
+/// user wants to stop; `ask` returns nothing then.
 pub(in crate::run) fn each<T: Send, R: Send>(
     threads: usize,
     items: Vec<T>,
