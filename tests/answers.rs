@@ -175,7 +175,7 @@ fn a_run_answers_each_question_once() {
     );
     assert!(
         text.contains(
-            "\nasked for by name and skipped: fault/error-sticks[kernel=wild] (needs --allow"
+            "\nselected by name but skipped: fault/error-sticks[kernel=wild] (needs --allow"
         ),
         "{text}"
     );

@@ -39,7 +39,7 @@ fn explain_answers_words_and_pasted_text() {
     assert!(
         nothing
             .stdout
-            .starts_with("Nothing about CUDA start-up here: banana bread"),
+            .starts_with("No CUDA initialization problem recognized in: banana bread"),
         "{}",
         nothing.stdout
     );
@@ -130,7 +130,7 @@ fn explain_passes_its_input_through_and_answers_what_stands_at_its_end() {
     );
     let answer = String::from_utf8_lossy(&piped.stderr).into_owned();
     assert!(
-        answer.contains("CUDA_LAUNCH_BLOCKING=1") && answer.contains("Your own"),
+        answer.contains("CUDA_LAUNCH_BLOCKING=1") && answer.contains("Your program"),
         "{answer}"
     );
     // Nobody reads what it passes through: it reads on, and answers.

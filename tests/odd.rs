@@ -91,10 +91,7 @@ fn nothing_follows_from_memory_that_nvml_does_not_tell() {
                 "{machine} as {form}: {text}"
             );
         }
-        assert!(
-            rendered[2].contains(error)
-                && rendered[0].contains("What a context costs here is not known.")
-        );
+        assert!(rendered[2].contains(error) && rendered[0].contains("Context size: unknown."));
         let merged = scratch.run(&[
             "fleet",
             "merge",

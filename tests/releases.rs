@@ -153,7 +153,7 @@ fn a_matrix_says_since_when_and_two_of_them_can_be_compared() {
     scratch
         .ran(command(&scratch, &["compare", &place, &place]))
         .ended(0, "ok")
-        .prints("no difference in behaviour: 2 the same");
+        .prints("no difference in behavior: 2 the same");
     let [second, third] =
         ["2", "3"].map(|release| format!("{place}/environment-framework-{release}.json"));
     scratch

@@ -104,7 +104,8 @@ fn trace(options: &[&str], command: &[&str]) -> (Ran, Trace) {
             .is_some_and(|why| why.contains(LATE))
     };
     let is_lost = |why: &String| {
-        why.contains("before they could be recognised") || why.contains("not every message")
+        why.contains("before they could be identified")
+            || why.contains("did not arrive; events may be missing")
     };
     // Some of a few hundred processes are always late.
     let are_late = |(_, trace): &(Ran, Trace)| {
@@ -328,15 +329,15 @@ fn programs_are_shown(options: &[&str]) {
         // A child gives up waiting for a tracer that is kept busy, here by 200 children at once, and
         // the trace reports that.
         let late = [
-            "before they could be recognised",
-            "not every message arrived",
+            "before they could be identified",
+            "did not arrive; events may be missing",
             "stopped telling what happens",
             "did not tell whose",
-            "more was told than could be looked at",
+            "more arrived than could be processed",
         ];
         // Another test may open the same libcuda while a process of this one ends.
         let by_another_test =
-            "ended before it could be looked at, and libcuda was opened meanwhile";
+            "ended before it could be inspected, and libcuda was opened at that time";
         let is_late = |it: &&String| {
             it.contains(by_another_test)
                 || name == "many_children.py" && late.iter().any(|late| it.contains(late))
@@ -435,7 +436,7 @@ fn libcuda_opened_by_path_is_reported_unseen() {
     assert!(
         not_seen
             .iter()
-            .any(|why| why.contains("by another way than by name")),
+            .any(|why| why.contains("did not open by name")),
         "{not_seen:?}"
     );
 }

@@ -57,7 +57,7 @@ fn a_trace_is_rendered_in_every_form_that_it_has() {
         scratch
             .run(&["render", &memory.to_string_lossy(), "--as", form])
             .good()
-            .prints("Whose the memory is");
+            .prints("Memory by owner");
     }
     for form in ["text-full", "prometheus"] {
         scratch

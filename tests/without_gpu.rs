@@ -527,7 +527,7 @@ fn missing_optional_library_leaves_policy_undecided() {
                 said.contains(&format!(" looked for {name}")),
                 "{words:?}\n{stderr}"
             ),
-            None => assert!(!said.contains("in vain"), "{words:?}\n{stderr}"),
+            None => assert!(!said.contains("but did not find it"), "{words:?}\n{stderr}"),
         }
     }
 }

@@ -58,6 +58,11 @@ mod tests {
         let program = Reproducer::new(&scenarios[0], &instance, "file").unwrap();
         assert_eq!(program.language(), Language::Python);
         let refusal = write_reproducer(&program).unwrap_err();
-        assert!(refusal.to_string().contains("two languages"), "{refusal}");
+        assert!(
+            refusal
+                .to_string()
+                .contains("mixes Python lines with the call"),
+            "{refusal}"
+        );
     }
 }

@@ -38,7 +38,7 @@ pub fn not_run_notes(report: &ReportView<'_>) -> Vec<String> {
         .collect();
     if !missed.is_empty() {
         notes.push(format!(
-            "asked for by name and skipped: {}",
+            "selected by name but skipped: {}",
             missed.join(", ")
         ));
     }
@@ -47,7 +47,7 @@ pub fn not_run_notes(report: &ReportView<'_>) -> Vec<String> {
             .run
             .allow_skip
             .as_ref()
-            .map(|reason| format!("skipping is allowed, because: {reason}")),
+            .map(|reason| format!("skipping is allowed: {reason}")),
     );
     notes
 }

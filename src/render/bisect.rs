@@ -17,7 +17,9 @@ pub fn text(bisection: &Bisection, width: usize) -> String {
         return write(&blocks, width);
     }
     if bisection.together {
-        blocks.push(Block::paragraph("It takes all of these packages together."));
+        blocks.push(Block::paragraph(
+            "Only all of these packages together cause it.",
+        ));
     }
     for found in &bisection.found {
         blocks.extend([
@@ -43,7 +45,7 @@ pub fn trial_line(trial: &Trial) -> String {
     let outcome = match &trial.outcome {
         ReleaseOutcome::Good => "good".to_string(),
         ReleaseOutcome::Bad { with, says, .. } => format!("bad with {with}: {says}"),
-        ReleaseOutcome::Unknown { why } => format!("cannot be said: {why}"),
+        ReleaseOutcome::Unknown { why } => format!("not determined: {why}"),
     };
     format!("{}: {outcome}", versions.join(", "))
 }
@@ -56,10 +58,10 @@ fn first(found: &FirstBad) -> String {
         between,
     } = found;
     if between.is_empty() {
-        return format!("The first bad release is {package} {first_bad}; {last_good} is good.");
+        return format!("First bad release: {package} {first_bad}. Last good: {last_good}.");
     }
     format!(
-        "The first bad release is {package} {first_bad} or one of {}, of which nothing can be said; {last_good} is good.",
+        "First bad release: {package} {first_bad}, or one of {} that could not be tested. Last good: {last_good}.",
         between.join(", ")
     )
 }
@@ -83,19 +85,13 @@ fn no_answer_sentence(why: &NoAnswer, bisection: &Bisection) -> String {
     let forbidden = bisection.forbid.join(", ");
     match why {
         NoAnswer::GoodIsBad => {
-            format!(
-                "No answer: what is forbidden ({forbidden}) happens with the good versions too."
-            )
+            format!("--good is wrong: {forbidden} also happens with the good versions.")
         }
         NoAnswer::BadIsGood => {
-            format!(
-                "No answer: what is forbidden ({forbidden}) does not happen with the bad versions."
-            )
+            format!("--bad is wrong: {forbidden} does not happen with the bad versions.")
         }
-        NoAnswer::GoodIsUnknown => {
-            "No answer: nothing can be said of the good versions.".to_string()
-        }
-        NoAnswer::BadIsUnknown => "No answer: nothing can be said of the bad versions.".to_string(),
-        NoAnswer::Interrupted => "Interrupted before there was an answer.".to_string(),
+        NoAnswer::GoodIsUnknown => "No result: the good versions could not be tested.".to_string(),
+        NoAnswer::BadIsUnknown => "No result: the bad versions could not be tested.".to_string(),
+        NoAnswer::Interrupted => "Interrupted before the release was found.".to_string(),
     }
 }

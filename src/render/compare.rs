@@ -25,7 +25,7 @@ pub fn text(comparison: &Comparison) -> String {
     let machines = comparison.machines.iter().map(change).collect();
     let explained = difference_lines(comparison, &comparison.explained);
     let mut tail = section_lines(
-        "differs because the question or the machine does (does not count)",
+        "different because the scenario or the machine differs (not counted)",
         explained,
         FEW,
     );
@@ -41,7 +41,7 @@ pub fn text(comparison: &Comparison) -> String {
     }
     tail.push(totals_line(comparison));
     head.extend(section_lines(
-        "machines differ (this is no difference in behaviour)",
+        "environment differs (not counted)",
         machines,
         FEW,
     ));
@@ -69,13 +69,9 @@ fn warning_lines(comparison: &Comparison) -> Vec<String> {
     let mut lines = Vec::new();
     let simulated = [a, b].map(|side| side.provenance == Provenance::Simulated);
     lines.extend(match simulated {
-        [true, true] => Some("both are SIMULATED: none of this is evidence".to_string()),
-        [true, false] => {
-            Some("one of the two is SIMULATED: A. Its half of this is not evidence".to_string())
-        }
-        [false, true] => {
-            Some("one of the two is SIMULATED: B. Its half of this is not evidence".to_string())
-        }
+        [true, true] => Some("both are SIMULATED and say nothing about real hardware".to_string()),
+        [true, false] => Some("A is SIMULATED and says nothing about real hardware".to_string()),
+        [false, true] => Some("B is SIMULATED and says nothing about real hardware".to_string()),
         [false, false] => None,
     });
     for (name, side) in [("A", a), ("B", b)] {
@@ -89,9 +85,11 @@ fn warning_lines(comparison: &Comparison) -> Vec<String> {
         let anew = if comparison.of == "trace" {
             ""
         } else {
-            ": `judge REPORT --json` reads one anew"
+            ": `judge REPORT --json` judges a report again"
         };
-        lines.push(format!("A was made by cuda-pitfalls {a}, B by {b}{anew}"));
+        lines.push(format!(
+            "A was written by cuda-pitfalls {a}, B by {b}{anew}"
+        ));
     }
     if let Some([one, other]) = &comparison.libcudart {
         lines.push(format!(
@@ -218,7 +216,7 @@ fn totals_line(comparison: &Comparison) -> String {
     let differ = comparison.changed.len();
     let mut parts = vec![match (differ, comparison.same) {
         (0, 0) => "nothing could be compared".to_string(),
-        (0, same) => format!("no difference in behaviour: {same} the same"),
+        (0, same) => format!("no difference in behavior: {same} the same"),
         (differ, same) => format!("{differ} different, {same} the same"),
     }];
     let lonely = comparison
@@ -266,7 +264,7 @@ mod tests {
         );
         assert_eq!(
             lines[2..],
-            ["no difference in behaviour: 3 the same, 1 measured in neither"]
+            ["no difference in behavior: 3 the same, 1 measured in neither"]
         );
     }
 
@@ -280,7 +278,7 @@ mod tests {
         b.machine.driver_version = Some("590.1".into());
         let lines = lines(&a, &b);
         let expected = [
-            "machines differ (this is no difference in behaviour)",
+            "environment differs (not counted)",
             "  driver 580.159.04 -> 590.1",
             "behaves differently",
             "  visibility/mask-after-count: trap: at cudaGetDeviceCount: count 2 -> 1",
@@ -292,8 +290,8 @@ mod tests {
     #[test]
     fn simulation_is_said_before_anything_else() {
         let (real, simulated) = (fixture::report(), fixture::simulated());
-        assert!(lines(&real, &simulated)[2].starts_with("one of the two is SIMULATED: B"));
-        assert!(lines(&simulated, &real)[2].starts_with("one of the two is SIMULATED: A"));
+        assert!(lines(&real, &simulated)[2].starts_with("B is SIMULATED"));
+        assert!(lines(&simulated, &real)[2].starts_with("A is SIMULATED"));
         assert!(lines(&simulated, &simulated)[2].starts_with("both are SIMULATED"));
         assert!(
             !lines(&real, &real)

@@ -28,7 +28,7 @@ pub fn text(examination: &Examination, diagnosed: &Diagnosed, width: usize) -> S
     let mut blocks = Vec::new();
     if examination.starts.iter().any(LibraryStart::is_simulated) {
         blocks.push(Block::paragraph(
-            "SIMULATED: this says nothing about a real machine.",
+            "SIMULATED: this says nothing about real hardware.",
         ));
     }
     let standing = standing(examination, diagnosed);
@@ -37,7 +37,7 @@ pub fn text(examination: &Examination, diagnosed: &Diagnosed, width: usize) -> S
     let perhaps = if why.is_empty() {
         "Perhaps"
     } else {
-        "Also so here, perhaps without effect"
+        "Also found, possibly harmless"
     };
     let (mut next, mut possible) = (Vec::new(), Vec::new());
     for reasoned in &diagnosed.causes {
@@ -56,7 +56,7 @@ pub fn text(examination: &Examination, diagnosed: &Diagnosed, width: usize) -> S
     }
     for (heading, items) in [
         ("Why", why),
-        ("Needed too, and would fail next", next),
+        ("Also missing (would fail next)", next),
         (perhaps, possible),
     ] {
         if !items.is_empty() {
@@ -64,7 +64,7 @@ pub fn text(examination: &Examination, diagnosed: &Diagnosed, width: usize) -> S
         }
     }
     if nothing_found {
-        let none = "Nothing was found here that is known to cause it: every file and every system call that is \
+        let none = "No known cause was found: every file and system call that CUDA needs is \
                     needed is given, and no variable changes it.";
         blocks.extend([Block::Gap, Block::paragraph(none)]);
     }
@@ -89,9 +89,9 @@ fn fact_blocks(examination: &Examination, diagnosed: &Diagnosed) -> Vec<Block> {
         }
     }
     for (name, meant) in &diagnosed.misspelt {
-        blocks.push(Block::fact("Misspelt", misspelling_sentence(name, meant)));
+        blocks.push(Block::fact("Misspelled", misspelling_sentence(name, meant)));
     }
-    blocks.extend([Block::Gap, Block::fact("Asked by", place_in_words(place))]);
+    blocks.extend([Block::Gap, Block::fact("Run as", place_in_words(place))]);
     let mut more = Vec::new();
     for failure in &diagnosed.failures {
         if let Some(call) = &failure.call
@@ -112,7 +112,7 @@ pub fn causes_in_words(examination: &Examination, diagnosed: &Diagnosed, width: 
     let causes = cause_texts(examination, diagnosed);
     let blocks = if causes.is_empty() {
         vec![Block::paragraph(
-            "CUDA did not start; `cuda-pitfalls doctor` finds no cause now.",
+            "CUDA did not start; `cuda-pitfalls doctor` finds no cause at the moment.",
         )]
     } else {
         vec![
@@ -196,10 +196,10 @@ fn worked_in_words(start: &LibraryStart) -> String {
     let gpus = counted(start.seen.len(), "GPU");
     match (start.library, libcuda(start)) {
         (Started::Driver, Some(path)) => {
-            format!("CUDA starts here: a context and memory on {gpus}, by {path}.")
+            format!("CUDA starts here: context and memory on {gpus}, with {path}.")
         }
-        (Started::Driver, None) => format!("CUDA starts here: a context and memory on {gpus}."),
-        (Started::Nvml, _) => format!("NVML starts here, and counts {gpus}."),
+        (Started::Driver, None) => format!("CUDA starts here: context and memory on {gpus}."),
+        (Started::Nvml, _) => format!("NVML starts here and reports {gpus}."),
     }
 }
 
@@ -207,7 +207,7 @@ fn failed_in_words(failure: &StartFailure) -> String {
     let library = name(failure.library);
     match (&failure.missing, &failure.ended, &failure.call) {
         (Some(message), ..) => {
-            format!("{library} does not start here: its library cannot be opened ({message}).")
+            format!("{library} could not be loaded ({message}).")
         }
         (None, Some(end), _) if end.by == "hang" => {
             format!(
@@ -225,7 +225,7 @@ fn failed_in_words(failure: &StartFailure) -> String {
                 call.call, call.status, call.code
             )
         }
-        (None, None, None) => format!("{library} starts here, and counts no GPU."),
+        (None, None, None) => format!("{library} starts here but reports no GPU."),
     }
 }
 
@@ -233,9 +233,9 @@ fn failed_in_words(failure: &StartFailure) -> String {
 fn in_words(reasoned: &Reasoned, place: &HostState) -> String {
     let what = trouble_sentence(&reasoned.cause, place);
     match (reasoned.sureness, &reasoned.cause) {
-        (Sureness::Proved, _) => format!("{what} Proved here: without it CUDA gets further."),
+        (Sureness::Proved, _) => format!("{what} Confirmed here: without it, CUDA gets further."),
         (Sureness::Measured, Trouble::File { .. } | Trouble::SystemCall { .. }) => {
-            format!("{what} Measured: refused alone, it causes just this error.")
+            format!("{what} Measured: denying only this causes exactly this error.")
         }
         _ => what,
     }
@@ -248,47 +248,47 @@ fn trouble_sentence(cause: &Trouble, place: &HostState) -> String {
             environment_sentence(change, value.as_deref().unwrap_or_default())
         }
         Trouble::File { path, error, mode, owner } => match error.as_str() {
-            "ENOENT" => format!("{path} is not there (ENOENT)."),
-            "EMFILE" => format!("{path} cannot be opened: this process may open no more files (EMFILE)."),
-            "hang" => format!("{path} cannot be opened: that does not return."),
+            "ENOENT" => format!("{path} does not exist (ENOENT)."),
+            "EMFILE" => format!("{path} cannot be opened: this process has too many open files (EMFILE)."),
+            "hang" => format!("{path} cannot be opened: the call does not return."),
             _ => {
                 let owned = match (mode, owner) {
                     (Some(mode), Some((user, group))) => format!("; its mode is {mode:o}, its owner {user}:{group}"),
                     _ => String::new(),
                 };
-                format!("{path} is refused to user {} ({error}{owned}).", place.uid)
+                format!("User {} is denied access to {path} ({error}{owned}).", place.uid)
             }
         },
         Trouble::NotTheDevice { path, device: Some((major, minor)) } => {
-            format!("{path} is there and is not NVIDIA's device: its number is {major}:{minor}.")
+            format!("{path} is not the NVIDIA device: its number is {major}:{minor}.")
         }
-        Trouble::NotTheDevice { path, device: None } => format!("{path} is there and is no device."),
+        Trouble::NotTheDevice { path, device: None } => format!("{path} exists but is not a device."),
         Trouble::NoModule => {
-            "The kernel's driver is not loaded, or cannot be seen from here: there is no /proc/driver/nvidia/version."
+            "The kernel driver is not loaded or not visible from here: /proc/driver/nvidia/version does not exist."
                 .to_string()
         }
         Trouble::NoGpu => "There is no NVIDIA GPU on the PCI bus.".to_string(),
         Trouble::NoLibrary { library: Started::Driver, .. } => {
-            "libcuda.so.1 is on none of the loader's paths.".to_string()
+            "libcuda.so.1 is not on the loader's paths.".to_string()
         }
         Trouble::NoLibrary { library: Started::Nvml, .. } => {
-            "libnvidia-ml.so.1 is on none of the loader's paths.".to_string()
+            "libnvidia-ml.so.1 is not on the loader's paths.".to_string()
         }
         Trouble::OtherVersion { path, version, module } => {
-            format!("{path} is of version {version}; the kernel's driver is {module}.")
+            format!("{path} is version {version}, but the kernel driver is {module}.")
         }
-        Trouble::Stub { path } => format!("{path} is a stub: it exists to link programs, and starts nothing."),
+        Trouble::Stub { path } => format!("{path} is a stub for linking and cannot start CUDA."),
         Trouble::SystemCall { call, error } => {
-            format!("The system call {call} is refused to user {} ({error}).", place.uid)
+            format!("User {} is denied the system call {call} ({error}).", place.uid)
         }
         Trouble::Exclusive { gpu, mode, pids } => {
-            format!("{gpu} is in the compute mode {mode}{}.", pids_in_words(pids))
+            format!("{gpu} is in compute mode {mode}{}.", pids_in_words(pids))
         }
         Trouble::Full { gpu, free_bytes, pids } => {
             let free = units::bytes(*free_bytes);
             format!("{gpu} has {free} free{}; a context needs more.", pids_in_words(pids))
         }
-        Trouble::Mig { gpu } => format!("{gpu} is divided by MIG, and no instance is seen here."),
+        Trouble::Mig { gpu } => format!("{gpu} is in MIG mode, and no instance is visible here."),
     }
 }
 
@@ -300,27 +300,27 @@ fn trouble_workaround(cause: &Trouble, place: &HostState) -> String {
         Trouble::File { path, error, .. } => return file_workaround(path, error, is_in_container),
         Trouble::NotTheDevice { path, .. } => {
             return format!(
-                "make {path} anew with the number in /proc/devices (`nvidia-modprobe`), or give the real one."
+                "create {path} again with the number in /proc/devices (`nvidia-modprobe`), or pass the real one to the container."
             );
         }
         Trouble::NoModule if is_in_container => {
             "start the container with NVIDIA's runtime (`--gpus all`), on a host with a driver."
         }
         Trouble::NoModule => "install the driver, or `modprobe nvidia`; `dmesg` says why it fails.",
-        Trouble::NoGpu => "ask on a machine with a GPU.",
+        Trouble::NoGpu => "run it on a machine with a GPU.",
         Trouble::NoLibrary { .. } if is_in_container => {
             "start the container with NVIDIA's runtime, with NVIDIA_DRIVER_CAPABILITIES=compute,utility."
         }
         Trouble::NoLibrary { .. } => {
-            "install the driver's libraries, or add their folder to the loader's."
+            "install the driver's libraries, or add their directory to the loader's path."
         }
         Trouble::OtherVersion { path, .. } if path.contains("compat") => {
-            "take the compatibility package out of the loader's path, or use one that is newer than the driver."
+            "remove the compatibility package from the loader's path, or use one that is newer than the driver."
         }
         Trouble::OtherVersion { .. } => {
-            "use the libraries of the kernel's driver; after an update, load its modules anew or reboot."
+            "use the libraries of the kernel's driver; after an update, reload the NVIDIA kernel modules or reboot."
         }
-        Trouble::Stub { .. } => "take the folder `stubs` out of LD_LIBRARY_PATH at run time.",
+        Trouble::Stub { .. } => "remove the `stubs` directory from LD_LIBRARY_PATH at run time.",
         Trouble::SystemCall { .. } if is_in_container => {
             "allow it in the container's seccomp profile; `--security-opt seccomp=unconfined` shows whether that \
              is all. docs/refused.md has the profile that is needed."
@@ -329,10 +329,12 @@ fn trouble_workaround(cause: &Trouble, place: &HostState) -> String {
             "allow it in the sandbox or in the service's SystemCallFilter=; docs/refused.md has all that are needed."
         }
         Trouble::Exclusive { .. } => {
-            "end the process that has it, or `nvidia-smi -c DEFAULT` as root."
+            "end the process that uses it, or run `nvidia-smi -c DEFAULT` as root."
         }
-        Trouble::Full { .. } => "end what has it, or choose another GPU by CUDA_VISIBLE_DEVICES.",
-        Trouble::Mig { .. } => "make instances (`nvidia-smi mig`), and name one by its UUID.",
+        Trouble::Full { .. } => {
+            "end the process that uses it, or select another GPU with CUDA_VISIBLE_DEVICES."
+        }
+        Trouble::Mig { .. } => "create instances (`nvidia-smi mig`) and select one by its UUID.",
     };
     workaround.to_string()
 }
@@ -340,8 +342,8 @@ fn trouble_workaround(cause: &Trouble, place: &HostState) -> String {
 fn pids_in_words(pids: &[u32]) -> String {
     match pids {
         [] => String::new(),
-        [pid] => format!(", and process {pid} has it"),
-        several => format!(", and processes {} have it", listed(several, "")),
+        [pid] => format!(", and process {pid} uses it"),
+        several => format!(", and processes {} use it", listed(several, "")),
     }
 }
 
@@ -350,14 +352,14 @@ fn environment_sentence(change: &StartChange, value: &str) -> String {
     match change {
         StartChange::Without { variable } => format!("{variable} is set to \"{value}\"."),
         StartChange::WithoutMps { folder } => {
-            format!("MPS is looked for in {folder}, where a control pipe is, and does not work.")
+            format!("The MPS control pipe in {folder} does not work.")
         }
         StartChange::WithoutFolder { folder } => {
-            format!("LD_LIBRARY_PATH has {folder}, which has another libcuda.")
+            format!("LD_LIBRARY_PATH contains {folder}, which has another libcuda.")
         }
-        StartChange::Raised { limit, was } => format!("{limit} is {was}, which is too low."),
+        StartChange::Raised { limit, was } => format!("{limit} is {was}: too low."),
         StartChange::Bare => {
-            "Several variables together, each set for CUDA or the loader.".to_string()
+            "Several variables for CUDA or the loader cause it together.".to_string()
         }
     }
 }
@@ -366,19 +368,19 @@ fn environment_sentence(change: &StartChange, value: &str) -> String {
 fn environment_workaround(change: &StartChange) -> String {
     match change {
         StartChange::Without { variable } if variable == "CUDA_VISIBLE_DEVICES" => {
-            "unset it, or name GPUs that `nvidia-smi -L` lists here; a number counts the GPUs of this place."
+            "unset it, or select GPUs that `nvidia-smi -L` lists here; numbers count the GPUs that are visible here."
                 .to_string()
         }
         StartChange::Without { variable } => format!("unset {variable}, or correct it."),
         StartChange::WithoutMps { .. } => {
-            "start its daemon (`nvidia-cuda-mps-control -d`), or set CUDA_MPS_PIPE_DIRECTORY to an empty folder."
+            "start its daemon (`nvidia-cuda-mps-control -d`), or set CUDA_MPS_PIPE_DIRECTORY to an empty directory."
                 .to_string()
         }
-        StartChange::WithoutFolder { folder } => format!("take {folder} out of LD_LIBRARY_PATH."),
+        StartChange::WithoutFolder { folder } => format!("remove {folder} from LD_LIBRARY_PATH."),
         StartChange::Raised { limit, .. } => {
             format!("raise {limit} (`ulimit`, or the limits of the service or the job).")
         }
-        StartChange::Bare => "start with none of them, and add them one by one.".to_string(),
+        StartChange::Bare => "unset all of them, then add them one by one.".to_string(),
     }
 }
 
@@ -387,19 +389,17 @@ fn file_workaround(path: &str, error: &str, is_in_container: bool) -> String {
     let workaround = match (error, path.starts_with("/dev/")) {
         ("EMFILE" | "ENFILE", _) => "raise the limit of open files (`ulimit -n`).",
         ("ENOENT", true) if is_in_container => {
-            return format!("give it to the container (`--gpus all`, or `--device {path}`).");
+            return format!("pass it to the container (`--gpus all` or `--device {path}`).");
         }
         ("ENOENT", true) if path.contains("uvm") => {
-            "`nvidia-modprobe -u -c 0`, or `modprobe nvidia_uvm`."
+            "run `nvidia-modprobe -u -c 0` or `modprobe nvidia_uvm`."
         }
-        ("ENOENT", true) => "`nvidia-modprobe`, or give it to the sandbox.",
+        ("ENOENT", true) => "run `nvidia-modprobe`, or pass it to the sandbox.",
         ("EPERM", true) => {
-            "a device cgroup refuses it: allow the device to the container, the job or the service (DeviceAllow=), or \
-             start it anew."
+            "a device cgroup denies it: allow the device for the container, job or service (DeviceAllow=), or restart it."
         }
         ("EACCES", true) => {
-            "change its mode or the user's groups; if those allow it, a security module or a mount with nodev refuses \
-             it."
+            "change its mode or the user's groups; if those allow it, a security module or a nodev mount denies it."
         }
         _ if path.starts_with("/proc/") => {
             "let the sandbox read and write the process's own files in /proc."
@@ -414,7 +414,7 @@ fn hidden_in_words(hidden: &HiddenGpu, place: &HostState) -> String {
     let file = format!("/dev/nvidia{}", hidden.device_minor);
     let by = match &hidden.by {
         Some(cause) => trouble_sentence(cause, place),
-        None => "It is not known why.".to_string(),
+        None => "The reason is unknown.".to_string(),
     };
     format!("{gpu} ({file}): {by}")
 }
@@ -426,14 +426,14 @@ fn place_in_words(place: &HostState) -> String {
         words.push(format!("in a container ({container})"));
     }
     if place.is_filtered == Some(true) {
-        words.push("under a filter of system calls".to_string());
+        words.push("with a system call filter".to_string());
     }
     words.push(match &place.module_version {
         Some(version) => {
             let gpus = counted(place.gpus.len(), "GPU");
-            format!("kernel's driver {version} with {gpus}")
+            format!("kernel driver {version} with {gpus}")
         }
-        None => "no kernel driver seen".to_string(),
+        None => "no kernel driver visible".to_string(),
     });
     words.join(", ")
 }

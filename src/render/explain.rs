@@ -58,12 +58,12 @@ pub fn text(explanation: &Explanation<'_>, shown: ShownCauses<'_>, width: usize)
 
 /// Returns the note that an import was not measured, and the command that measures it.
 fn unmeasured_import(statement: &str) -> [Block; 2] {
-    let said = format!("`{statement}` was not asked yet.");
+    let said = format!("`{statement}` has not been measured yet.");
     let code = format!("'{}'", statement.replace('\'', "'\\''"));
     [
         Block::paragraph(said),
         command(
-            "Ask it",
+            "Measure it",
             format!("cuda-pitfalls trace --forbid cuinit -- python -c {code}"),
         ),
     ]
@@ -81,14 +81,11 @@ fn your_program(query: &Query) -> Block {
     } else {
         "COMMAND"
     };
-    command("Your own", format!("cuda-pitfalls trace -- {program}"))
+    command("Your program", format!("cuda-pitfalls trace -- {program}"))
 }
 
 fn open_one() -> [Block; 2] {
-    [
-        Block::Gap,
-        command("Open one", "cuda-pitfalls explain NAME"),
-    ]
+    [Block::Gap, command("Details", "cuda-pitfalls explain NAME")]
 }
 
 /// Returns the exact answers: the entries that the query names or contains, an error with its causes, or the first
@@ -116,9 +113,9 @@ fn claimed_blocks(explanation: &Explanation<'_>, shown: ShownCauses<'_>) -> Vec<
     blocks.extend(full.into_iter().flat_map(in_full));
     if !short.is_empty() {
         let heading = match explanation.certainty {
-            Certainty::Named => "Other questions about it:",
-            Certainty::Advised => "Questions near it:",
-            _ => "Closest besides:",
+            Certainty::Named => "Related:",
+            Certainty::Advised => "Related:",
+            _ => "Also similar:",
         };
         blocks.push(Block::heading(2, heading));
     }
@@ -147,10 +144,7 @@ fn nearest_blocks(explanation: &Explanation<'_>, shown: ShownCauses<'_>) -> Vec<
         advice = advice_about(&entry.id);
     }
     if let Some(advice) = advice {
-        blocks.push(Block::heading(
-            2,
-            "Closest is this, which no name, error or message settles:",
-        ));
+        blocks.push(Block::heading(2, "No exact match. Closest:"));
         blocks.extend(advice_blocks(advice, shown));
         names.remove(0);
     }
@@ -164,8 +158,8 @@ fn nearest_blocks(explanation: &Explanation<'_>, shown: ShownCauses<'_>) -> Vec<
     }
     if !found.is_empty() {
         let heading = match advice {
-            Some(_) => "Closest besides:",
-            None => "Closest, by texts like it; no name, error or message settles it:",
+            Some(_) => "Also similar:",
+            None => "No exact match. Similar reports:",
         };
         blocks.push(Block::heading(2, heading));
         blocks.extend(found);
@@ -186,7 +180,7 @@ fn symptom_blocks(symptom: &KnownEntry, explanation: &Explanation<'_>) -> Vec<Bl
     blocks.extend(open_one());
     let name = symptom.names.first().map_or("", String::as_str);
     blocks.extend([
-        command("Ask here", format!("cuda-pitfalls run {name}")),
+        command("Run here", format!("cuda-pitfalls run {name}")),
         your_program(&explanation.query),
     ]);
     blocks
@@ -218,7 +212,7 @@ fn measured_sentence(entry: &KnownEntry) -> String {
     match measured_code(&entry.id) {
         Some(code) if !entry.names.iter().any(|name| name == code) => {
             let words: Vec<&str> = code.split_whitespace().collect();
-            format!("{} Measured was `{}`.", entry.sentence, words.join(" "))
+            format!("{} Measured: `{}`.", entry.sentence, words.join(" "))
         }
         _ => entry.sentence.clone(),
     }
@@ -237,7 +231,7 @@ fn advice_blocks(advice: &Advice, shown: ShownCauses<'_>) -> Vec<Block> {
         mask = diagnosed.mask_at_fault().and_then(scenario_of_mask);
         let here = doctor::cause_texts(examination, diagnosed);
         if here.is_empty() {
-            let none = "`cuda-pitfalls doctor` finds no cause now.";
+            let none = "`cuda-pitfalls doctor` finds no cause at the moment.";
             blocks.push(Block::fact("Here", none));
         } else {
             blocks.extend([Block::heading(2, "The cause here"), Block::List(here)]);
@@ -252,12 +246,12 @@ fn advice_blocks(advice: &Advice, shown: ShownCauses<'_>) -> Vec<Block> {
     let mut items = Vec::new();
     for cause in causes.iter().take(most) {
         let mut lines: Vec<Text> = vec![if is_here(cause) {
-            format!("(holds here) {}", cause.cause).into()
+            format!("(applies here) {}", cause.cause).into()
         } else {
             (&cause.cause).into()
         }];
         if let Some(tell) = &cause.tell {
-            lines.push(format!("to tell: {tell}").into());
+            lines.push(format!("check: {tell}").into());
         }
         // An address is copied, so it is not broken.
         lines.extend(cause.grounds_phrase().map(Text::code));
@@ -270,7 +264,7 @@ fn advice_blocks(advice: &Advice, shown: ShownCauses<'_>) -> Vec<Block> {
     }
     if !advice.causes.iter().any(ErrorCause::is_measured) {
         blocks.push(Block::paragraph(
-            "cuda-pitfalls has measured none of this yet.",
+            "None of these causes has been measured yet.",
         ));
     }
     blocks.push(Block::Gap);
@@ -309,19 +303,21 @@ fn nothing(explanation: &Explanation<'_>) -> Vec<Block> {
     let query = &explanation.query;
     if let Some(platform) = query.platform {
         return vec![Block::paragraph(format!(
-            "This is about {platform}, not about CUDA: nothing here was measured on it."
+            "This is about {platform}, which cuda-pitfalls does not cover."
         ))];
     }
     let words: String = query.words.chars().take(MOST_OF_WORDS).collect();
     let tries = [
-        "the message of the error, its name or its number: `explain 700`",
-        "the call or the line that you suspect: `explain torch.cuda.is_available`",
+        "the error's message, name or number: `explain 700`",
+        "the call or line that you suspect: `explain torch.cuda.is_available`",
         "the whole traceback: `python train.py 2>&1 | cuda-pitfalls explain -`",
-        "`list --symptoms`, which lists what people see; `run SYMPTOM` asks this machine",
-        "`trace -- COMMAND`, which shows what your program does to CUDA",
+        "`list --symptoms` for known symptoms, then `run SYMPTOM`",
+        "`trace -- COMMAND` to see what your program does with CUDA",
     ];
     vec![
-        Block::paragraph(format!("Nothing about CUDA start-up here: {words}")),
+        Block::paragraph(format!(
+            "No CUDA initialization problem recognized in: {words}"
+        )),
         Block::paragraph("Try"),
         Block::list(tries),
     ]
@@ -337,7 +333,7 @@ fn in_full(answer: &ScenarioAnswer<'_>) -> Vec<Block> {
         (Word::Unmeasured, "") => "Not measured yet.",
         (Word::Yes, "") => "Yes.",
         (Word::No, "") => "No.",
-        (Word::Depends, "") => "That depends; `show` says on what.",
+        (Word::Depends, "") => "It depends; see `show`.",
         (_, answer) => answer,
     };
     let mut blocks = vec![Block::heading(2, &known.question), Block::paragraph(said)];
@@ -368,13 +364,13 @@ fn in_full(answer: &ScenarioAnswer<'_>) -> Vec<Block> {
         blocks.push(Block::fact("Versions", since.join("; ")));
     }
     blocks.push(match known.machines.as_slice() {
-        [] => Block::fact("Measured", "on no machine yet"),
+        [] => Block::fact("Measured", "not yet"),
         machines => Block::fact("Measured", machines.join("; ")),
     });
     if let Some(basis) = &known.basis {
-        blocks.push(Block::fact("Rests on", basis.sentence()));
+        blocks.push(Block::fact("Evidence", basis.sentence()));
     }
-    blocks.push(command("Ask here", listing::show::command(&scenario)));
+    blocks.push(command("Run here", listing::show::command(&scenario)));
     blocks
 }
 
@@ -433,7 +429,7 @@ mod tests {
             .collect::<Vec<_>>()
             .join(" ");
         assert!(
-            other.contains("Measured was `torch.cuda.set_device(1)`."),
+            other.contains("Measured: `torch.cuda.set_device(1)`."),
             "{other}"
         );
     }
@@ -443,7 +439,7 @@ mod tests {
         let text = shown("import somepackage", 80);
         let ask = "cuda-pitfalls trace --forbid cuinit -- python -c 'import somepackage'";
         assert!(
-            text.contains("was not asked yet") && text.contains(ask),
+            text.contains("has not been measured yet") && text.contains(ask),
             "{text}"
         );
     }
@@ -461,7 +457,7 @@ mod tests {
             ("all workers are on GPU 0", "-- COMMAND"),
         ] {
             let text = shown(words, 80);
-            let last = format!("Your own    cuda-pitfalls trace {command}");
+            let last = format!("Your program cuda-pitfalls trace {command}");
             assert!(
                 text.lines().last().is_some_and(|line| line == last),
                 "{words}: {text}"
@@ -480,11 +476,11 @@ mod tests {
         );
         assert!(text.contains("\n    import os, torch\n"), "{text}");
         assert!(
-            text.contains("Ask here    cuda-pitfalls run framework/torch-is-available-then-mask"),
+            text.contains("Run here    cuda-pitfalls run framework/torch-is-available-then-mask"),
             "{text}"
         );
         let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
-        let versions = "Versions with torch 2.11 the pitfall shows; newer than torch 2.11.0: not measured on a GPU; ";
+        let versions = "Versions with torch 2.11 the pitfall occurs; newer than torch 2.11.0: not measured on a GPU; ";
         assert!(words.contains(versions), "{text}");
         let basis = Known::embedded()
             .scenario("framework/torch-is-available-then-mask")
@@ -493,7 +489,7 @@ mod tests {
             .clone()
             .unwrap()
             .sentence();
-        assert!(words.contains(&format!("Rests on {basis} ")), "{text}");
+        assert!(words.contains(&format!("Evidence {basis} ")), "{text}");
         assert!(text.lines().count() <= 45, "{text}");
         assert!(text.lines().all(|line| !line.contains("[ask]")), "{text}");
     }
@@ -549,7 +545,8 @@ mod tests {
     fn words_of_a_stranger_cannot_control_a_terminal() {
         let text = shown("qwertyuiop \u{1b}]52;c;aGk=\u{7}", 80);
         assert!(
-            text.starts_with("Nothing about CUDA start-up here: ") && !text.contains('\u{1b}'),
+            text.starts_with("No CUDA initialization problem recognized in: ")
+                && !text.contains('\u{1b}'),
             "{text:?}"
         );
     }

@@ -115,7 +115,7 @@ fn worst_question(report: &ReportView<'_>) -> String {
     let mut line = String::new();
     for banner in tally::warning_banners(report) {
         // The first words of a banner; what they mean is in the documentation.
-        line.push_str(banner.split(" — ").next().unwrap_or_default());
+        line.push_str(banner.split(": ").next().unwrap_or_default());
         line.push_str(": ");
     }
     let Some(worst) = report

@@ -72,9 +72,9 @@ impl Impact {
 
     fn shown(self) -> (&'static str, &'static str, &'static str) {
         match self {
-            Impact::Shows => ("shows", "shows here", "1;33"),
-            Impact::Harmless => ("harmless", "shows, nothing to do", "36"),
-            Impact::Absent => ("absent", "does not show", "32"),
+            Impact::Shows => ("shows", "occurs here", "1;33"),
+            Impact::Harmless => ("harmless", "occurs, nothing to do", "36"),
+            Impact::Absent => ("absent", "does not occur", "32"),
             Impact::Unknown => ("unknown", "no answer", "90"),
         }
     }

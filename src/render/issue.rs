@@ -83,14 +83,14 @@ fn issue_text(report: &ReportView<'_>, attached: &[Attached], left_out: usize) -
     }
     if questions > 0 {
         notes.push(format!(
-            "{questions} of {all} questions (the report in the archive has them)"
+            "{questions} of {all} scenarios (the report in the archive has them)"
         ));
     }
     if notes.is_empty() {
         return text;
     }
     let notes = cut_text(&notes.join("; "), RESERVED - 200);
-    let note = format!("Left out here, because an issue takes {MOST} characters: {notes}.");
+    let note = format!("Omitted, because an issue is limited to {MOST} characters: {notes}.");
     format!("{text}\n{}\n", escape_markdown(&note))
 }
 
@@ -138,7 +138,7 @@ impl IssueSections {
                 Block::paragraph(format!("Scenario {} of cuda-pitfalls.", one.name)),
             ),
             several => (
-                format!("{} answers were not expected", several.len()),
+                format!("{} unexpected verdicts", several.len()),
                 Block::list(several.iter().map(|one| one.name)),
             ),
         };
@@ -176,7 +176,7 @@ fn each(
 
 fn expected(report: &ReportView<'_>, scenario: &ScenarioView<'_>) -> String {
     let Some(plan) = scenario.plan else {
-        return "This report does not hold what was expected.".to_owned();
+        return "This report does not contain the expected result.".to_owned();
     };
     let facts = Facts::new(report.machine, scenario.libcudart, plan, report.provenance);
     for one in &plan.expect {
@@ -185,7 +185,7 @@ fn expected(report: &ReportView<'_>, scenario: &ScenarioView<'_>) -> String {
             return format!("{word}, because {}", one.because);
         }
     }
-    "Nothing was expected on this machine: the question is open.".to_owned()
+    "No result is expected on this machine.".to_owned()
 }
 
 fn happened_blocks(scenario: &ScenarioView<'_>) -> Vec<Block> {
@@ -278,7 +278,7 @@ fn capitalize_word(word: &str) -> String {
 fn source_blocks(sources: &[Attached]) -> Vec<Block> {
     if sources.is_empty() {
         return vec![Block::Prose(
-            "The scenario of the archive: `cuda-pitfalls run scenario.toml` measures it.",
+            "Run the scenario in the archive: `cuda-pitfalls run scenario.toml`.",
         )];
     }
     let mut blocks = Vec::new();
@@ -292,13 +292,11 @@ fn source_blocks(sources: &[Attached]) -> Vec<Block> {
 /// Returns how the scenarios and the programs of the archive are started.
 fn commands(attached: &[Attached]) -> Vec<Block> {
     let mut blocks = vec![Block::Prose(
-        "`cuda-pitfalls run scenario.toml` measures the scenario of the archive: every step, background polling, several \
-         attempts.",
+        "`cuda-pitfalls run scenario.toml` runs the scenario in the archive with every step, background polling and several attempts.",
     )];
     if !attached.is_empty() {
         blocks.push(Block::Prose(
-            "The programs of the archive need no cuda-pitfalls. They exit with 0 if it shows in the trap and not in the \
-             control, with 1 if it does not show in the trap, and with 77 if that cannot be told.",
+            "The programs in the archive do not need cuda-pitfalls. Exit code: 0 reproduced, 1 not reproduced, 77 inconclusive.",
         ));
     }
     for one in attached {
@@ -444,7 +442,7 @@ mod tests {
         );
         assert!(text.chars().count() <= MOST);
         assert!(
-            text.contains("Left out here") && text.contains("b.c (it is in the archive)"),
+            text.contains("Omitted, because") && text.contains("b.c (it is in the archive)"),
             "{}",
             text.get(text.len() - 400..).unwrap()
         );
@@ -452,7 +450,7 @@ mod tests {
         let one = report.scenarios[0].clone();
         report.scenarios = vec![one; 150];
         let text = render_issue(&report.view(), &[]);
-        assert!(text.chars().count() <= MOST && text.contains("of 150 questions"));
+        assert!(text.chars().count() <= MOST && text.contains("of 150 scenarios"));
     }
 
     #[test]

@@ -131,8 +131,8 @@ pub(super) fn calls(made: &BTreeMap<String, u64>) -> String {
     }
     match asking {
         0 => {}
-        1 => said.push("1 that only asks".to_owned()),
-        asking => said.push(format!("{asking} that only ask")),
+        1 => said.push("1 query".to_owned()),
+        asking => said.push(format!("{asking} queries")),
     }
     said.join(", ")
 }
@@ -202,7 +202,7 @@ mod tests {
             "    pass",
             "f()  # [ask]",
             "#   RuntimeError: no",
-            "#   driver calls: cuInit, 2 that only ask",
+            "#   driver calls: cuInit, 2 queries",
             "#   contexts: gpu0",
             "x",
             "#   not reached",
@@ -255,11 +255,9 @@ mod tests {
             ("cuMemGetInfo_v2", 2),
             ("cuStreamIsCapturing", 5),
         ];
-        let said = "cuInit, cuDevicePrimaryCtxRetain ×3, cuMemAlloc_v2, cuMemGetInfo_v2 ×2, 92 that only ask";
+        let said =
+            "cuInit, cuDevicePrimaryCtxRetain ×3, cuMemAlloc_v2, cuMemGetInfo_v2 ×2, 92 queries";
         assert_eq!(calls(&made(&all)), said);
-        assert_eq!(
-            calls(&made(&[("cuGetProcAddress_v2", 1)])),
-            "1 that only asks"
-        );
+        assert_eq!(calls(&made(&[("cuGetProcAddress_v2", 1)])), "1 query");
     }
 }

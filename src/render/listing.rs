@@ -37,19 +37,19 @@ pub fn folders_text(scenarios: &[Outline], width: usize) -> String {
     });
     let all = counted(scenarios.len(), "question");
     let next = [
-        ("list FOLDER", "the questions of a folder"),
+        ("list FOLDER", "the scenarios in a folder"),
         ("list all", "all of them"),
         (
             "list --symptoms",
-            "what people see, with how many questions each has",
+            "symptoms, with the number of scenarios for each",
         ),
         (
             "show NAME",
-            "what a question does and expects, and its workaround",
+            "a scenario's question, steps, expected result and workaround",
         ),
         (
             "run NAME",
-            "asks it here; NAME may be a folder or a symptom too",
+            "runs it here; NAME may also be a folder or symptom",
         ),
     ];
     let next = next.map(|(command, what)| vec![command, what]);

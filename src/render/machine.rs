@@ -15,7 +15,7 @@ const LIMIT: usize = 4096;
 
 /// Remark on a line that is not proven to be the caller.
 pub(crate) const BESIDE: &str =
-    "Another thread made the call: the program was at this line meanwhile.";
+    "Another thread made the call while the main thread was at this line.";
 
 /// A line of the user's own code.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

@@ -17,7 +17,7 @@ pub fn text(preview: &Preview, width: usize) -> String {
     }
     let gpus = counted(preview.gpus, "GPU");
     blocks.push(Block::paragraph(format!(
-        "dry run on {}, {gpus}: nothing is started",
+        "dry run on {}, {gpus}",
         preview.on
     )));
     let (mut rows, mut programs) = (Vec::new(), Vec::new());
@@ -65,7 +65,7 @@ fn not_applicable_blocks(preview: &Preview) -> Vec<Block> {
 /// Returns the preview in one sentence: `about 1 min: 22 questions, 129 attempts`.
 pub fn sentence(preview: &Preview) -> String {
     if preview.would_run.is_empty() {
-        return "nothing would run here".to_owned();
+        return "nothing would run".to_owned();
     }
     let questions = counted(preview.would_run.len(), "question");
     let attempts = counted(preview.attempts, "attempt");

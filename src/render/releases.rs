@@ -17,28 +17,20 @@ fn words(state: LineState) -> (&'static str, &'static str, &'static str) {
     match state {
         LineState::Yes => ("yes", "Y", "calls cuInit"),
         LineState::No => ("no", "-", "does not call cuInit"),
-        LineState::WithoutNvml => ("without NVML", "y", "calls cuInit where there is no NVML"),
-        LineState::WithNvml => ("with NVML", "n", "calls cuInit where there is an NVML"),
-        LineState::NoWithNvml => (
-            "no with NVML",
-            ".",
-            "does not call cuInit where there is an NVML",
-        ),
+        LineState::WithoutNvml => ("without NVML", "y", "calls cuInit without NVML"),
+        LineState::WithNvml => ("with NVML", "n", "calls cuInit with NVML"),
+        LineState::NoWithNvml => ("no with NVML", ".", "does not call cuInit with NVML"),
         LineState::Initialised => (
-            "already initialised",
+            "already initialized",
             "=",
-            "finds cuInit called by the lines before it",
+            "runs after earlier lines called cuInit",
         ),
-        LineState::Undecided => (
-            "not decided without a GPU",
-            "C",
-            "chooses the CPU, as there is no GPU",
-        ),
+        LineState::Undecided => ("not decided without a GPU", "C", "falls back to the CPU"),
         LineState::Absent => ("absent", "x", "does not exist"),
         LineState::Stopped => ("fails first", "!", "fails first"),
         LineState::NeedsGpu => ("needs a GPU", "G", "needs a GPU"),
-        LineState::Disagree => ("two answers", "?", "was not found out"),
-        LineState::Unknown => ("unknown", "?", "was not found out"),
+        LineState::Disagree => ("two answers", "?", "has no known result"),
+        LineState::Unknown => ("unknown", "?", "has no known result"),
     }
 }
 
@@ -48,20 +40,19 @@ pub fn word(state: LineState) -> &'static str {
 }
 
 /// Legend of the signs in a text.
-const SIGNS: &str =
-    "Y calls cuInit, which reads the mask   - does not   y only where there is no NVML
-n only where there is one   . not where there is one, and = where there is none
-= the lines before it had called cuInit   ! fails before
-x this version does not have it   C it chose the CPU, as there is no GPU
-G the lines before it need a GPU   ? not known";
+const SIGNS: &str = "Y calls cuInit, which reads the mask   - does not   y only without NVML
+n only with NVML   . not with NVML, and = without
+= earlier lines had called cuInit   ! fails before
+x absent in this version   C falls back to the CPU
+G earlier lines need a GPU   ? unknown";
 
 /// Returns the name of a witness as text.
 pub fn witness_words(witness: DriverWitness) -> &'static str {
     match witness {
         DriverWitness::Libcuda => "libcuda",
-        DriverWitness::FakeWithNvml => "the fake driver beside an NVML",
-        DriverWitness::Fake => "the fake driver",
-        DriverWitness::LibcudaWithNvml => "libcuda beside an NVML",
+        DriverWitness::FakeWithNvml => "the simulated driver with NVML",
+        DriverWitness::Fake => "the simulated driver",
+        DriverWitness::LibcudaWithNvml => "libcuda with NVML",
     }
 }
 
@@ -133,7 +124,7 @@ fn changed(matrix: &Matrix, group: &[MatrixChange]) -> String {
     // Releases between the two may have run only other lines.
     let (since, between) = match change.after - change.before {
         0 | 1 => ("since", ""),
-        _ => ("in", "; in releases between it is not known"),
+        _ => ("in", "; unknown in the releases between"),
     };
     let told = match (change.was.calls(), change.is.calls()) {
         (false, true) => format!(
@@ -156,8 +147,8 @@ fn changed(matrix: &Matrix, group: &[MatrixChange]) -> String {
 /// Returns the condition for a line to call `cuInit`; empty if it is unconditional.
 fn only(state: LineState) -> &'static str {
     match state {
-        LineState::WithoutNvml => " where there is no NVML",
-        LineState::WithNvml => " where there is an NVML",
+        LineState::WithoutNvml => " without NVML",
+        LineState::WithNvml => " with NVML",
         _ => "",
     }
 }
@@ -189,30 +180,22 @@ pub fn as_format(matrix: &Matrix, format: Format) -> Option<String> {
 
 /// The width of a text that is not for a terminal.
 const PAGE_WIDTH: usize = 100;
-const TITLE: &str = "Since which version a line calls cuInit";
+const TITLE: &str = "First version in which a line calls cuInit";
 
 const OPENING: &str = "\
-Each line ran in a fresh interpreter, in an environment that `uv` made of the release and of what it needs. Asked is \
-whether the line calls `cuInit`: that reads `CUDA_VISIBLE_DEVICES` for good, and afterwards a forked child cannot use \
-CUDA. Where there is no GPU, `cuInit` is called and fails, so it is known whether it is called, and not which GPU would \
-get a context. There each line is asked of a distribution's libcuda without an NVML, and of a fake driver beside an \
-NVML that has two GPUs.
+Each line ran in a fresh interpreter, in an environment that `uv` created with the release and its dependencies. The table shows whether the line calls `cuInit`, which reads `CUDA_VISIBLE_DEVICES` once; afterwards a forked child cannot use CUDA. Without a GPU, `cuInit` is called and fails: the call is seen, but not which GPU would get a context. There each line ran twice: with a distribution's libcuda without NVML, and with a simulated driver and an NVML that reports two GPUs.
 
-- **yes**, **no**: it calls `cuInit`, it does not.
-- **without NVML**, **with NVML**: only where there is none, only where there is one. A machine with GPUs has one.
-- **no with NVML**: it does not where there is an NVML; where there is none, the lines before it had called `cuInit`.
-- **already initialised**: the lines before it had called `cuInit`, which is theirs to answer for. Without a GPU it \
-failed, and the line may have chosen the CPU for it.
-- **not decided without a GPU**: it chose the CPU, because there is no GPU.
-- **absent**: this release does not have what the line names.
-- **fails first**: it raised an exception or ended with an exit code other than 0, and did not come to `cuInit`: what it \
-would do otherwise is not known.
-- **needs a GPU**: the lines before it called `cuInit` and failed.
-- **two answers**, **unknown**: two drivers gave two answers; it hung, crashed or was not asked to its end, or the \
-document does not tell whether the lines before it had called `cuInit`.
+- **yes**, **no**: the line calls `cuInit`, or does not.
+- **without NVML**, **with NVML**: only without NVML, or only with it. A machine with GPUs has NVML.
+- **no with NVML**: not with NVML; without NVML, earlier lines had called `cuInit`.
+- **already initialized**: earlier lines had called `cuInit`. Without a GPU that call failed, so the line may have fallen back to the CPU.
+- **not decided without a GPU**: it fell back to the CPU.
+- **absent**: this release does not have what the line uses.
+- **fails first**: it raised an exception or exited with a nonzero code before any `cuInit`.
+- **needs a GPU**: earlier lines called `cuInit` and failed.
+- **two answers**, **unknown**: two drivers gave different results; or the line hung, crashed or did not finish, or the document does not record whether earlier lines had called `cuInit`.
 
-A column is an environment, not a release alone: a package that is only installed can change what importing another one \
-does.";
+A column is an environment, not only a release: an installed package can change what importing another one does.";
 
 fn environment_section(matrix: &Matrix) -> Section {
     let mut told = Vec::new();
@@ -243,7 +226,7 @@ fn environment_section(matrix: &Matrix) -> Section {
     }
     Section::new(
         "Environments",
-        &["environment", "Python", "with", "asked on", "GPUs"],
+        &["environment", "Python", "with", "measured on", "GPUs"],
         rows,
         &[],
     )
@@ -332,7 +315,7 @@ fn package_table(
             continue;
         };
         if let Some(why) = &column.failed {
-            failed.push(format!("{}: nothing was asked: {why}", column.name));
+            failed.push(format!("{}: not measured: {why}", column.name));
         } else {
             asked.push(*index);
             header.push(&column.version);

@@ -64,7 +64,7 @@ pub(super) fn report_markdown(report: &ReportView<'_>) -> String {
 
 fn machine(report: &ReportView<'_>) -> Table {
     Table {
-        caption: "What was read of the machine".into(),
+        caption: "Machine".into(),
         ..Table::named("Machine", words::machine(report))
     }
 }
@@ -126,7 +126,7 @@ fn head_blocks(report: &ReportView<'_>) -> Vec<Block> {
     );
     blocks.push(Block::paragraph(Span::Toned(Tone::Dim, ran)));
     let all = all.map(|all| vec![Block::paragraph(Span::Toned(Tone::Dim, all))]);
-    blocks.extend(all.map(|all| Block::Fold("The selectors".to_owned(), all)));
+    blocks.extend(all.map(|all| Block::Fold("Selectors".to_owned(), all)));
     blocks
 }
 

@@ -21,36 +21,33 @@ const TITLE: &str = "cuda-pitfalls";
 
 /// Every metric of a report, in the order of the file.
 const METRICS: &[Metric] = &[
-    ("scenario_verdict", "The verdict of a scenario; always 1."),
-    (
-        "outcome_attempts",
-        "Attempts of a case that ended in this outcome.",
-    ),
+    ("scenario_verdict", "Verdict of a scenario; always 1."),
+    ("outcome_attempts", "Attempts of a case with this outcome."),
     (
         "case_used_bytes",
-        "The change of largest size in used memory at any step of a case.",
+        "Largest change in used memory at any step of a case.",
     ),
-    ("run_complete", "Whether the last run finished."),
+    ("run_complete", "1 if the last run finished."),
     (
         "run_compact",
-        "Whether the last report is compact: its verdicts are those that were stored.",
+        "1 if the last report is compact, so its stored verdicts are used.",
     ),
     (
         "verdicts_changed",
-        "Stored verdicts that the recordings of the last report do not bear out.",
+        "Stored verdicts that the recordings of the last report do not confirm.",
     ),
     (
         "last_run_timestamp_seconds",
-        "When the last run ended, or began if it did not end.",
+        "End of the last run, or its start if it did not end.",
     ),
     ("gpus", "GPUs that NVML lists."),
     (
         "health",
-        "0: as expected; 1: something is not, or a GPU or its driver is lost; 2: nothing can be said.",
+        "0: as expected; 1: unexpected, or a GPU or its driver is lost; 2: inconclusive.",
     ),
     (
         "build_info",
-        "The version of cuda-pitfalls and of the driver; always 1.",
+        "Version of cuda-pitfalls and of the driver; always 1.",
     ),
 ];
 
@@ -158,12 +155,12 @@ fn run_tests(report: &ReportView<'_>) -> Vec<MachineFinding> {
     let mut tests = Vec::new();
     if !report.complete || report.run.interrupted.is_some() {
         let banners = tally::warning_banners(report).join(" ");
-        tests.push(test("the run came to its end").with_error("partial", &banners));
+        tests.push(test("the run finished").with_error("partial", &banners));
     }
     if exit::is_host_unsafe(report) {
         let why = report.run.host_unsafe.as_deref();
         let why = why.unwrap_or("a worker could not be killed");
-        tests.push(test("the host is safe to go on with").with_error("host_unsafe", why));
+        tests.push(test("the host is safe for further runs").with_error("host_unsafe", why));
     }
     if !report.scenarios.iter().any(exit::is_measured) {
         let why = applicable::report(report).unwrap_or_else(|| tally::sentence(report));

@@ -59,7 +59,7 @@ pub fn survey_ending(survey: &SurveyDocument, path: &str) -> String {
     let left_out = survey.left_out.len();
     if left_out > 0 {
         out.push(format!(
-            "{left_out} more were not asked; the document lists which and why"
+            "{left_out} more were not measured; the document lists which and why"
         ));
     }
     out.push(format!("survey  {}", escape::terminal(path)));
@@ -150,7 +150,7 @@ impl SurveyPage<'_> {
         match form.made.as_str() {
             "changes" => calls::changed(self),
             "in short" => vec![calls::in_short(self, form)],
-            "refused calls" => vec![calls::refused(self, form)],
+            "failing calls" => vec![calls::refused(self, form)],
             "generated masks" => mask::generated_sections(self, form),
             "least needed" => needs::least_of_each(self, form),
             "interpreters" => vec![python::interpreter_section(self.sources)],
@@ -197,12 +197,12 @@ fn page_blocks(kind: SurveyKind, sources: &[NamedSurvey]) -> Vec<Block> {
         .any(|source| source.survey.provenance == Provenance::Simulated)
     {
         page.push(Block::paragraph(Span::Strong(
-            "Simulated: none of this is evidence.".to_string(),
+            "Simulated: says nothing about real hardware.".to_string(),
         )));
     }
     page.push(Block::Prose(opening));
     match sources {
-        [] => page.push(Block::paragraph("None of this was measured yet.")),
+        [] => page.push(Block::paragraph("Not measured yet.")),
         _ => page.extend(measured_on(sources).blocks()),
     }
     page.extend(blocks(kind, sources));
@@ -371,7 +371,7 @@ fn totals_line(survey: &SurveyDocument) -> String {
     }
     if let Some(why) = &header.host_unsafe {
         parts.push(format!(
-            "stopped because this host is not safe: {}",
+            "stopped because the host is not safe: {}",
             escape::terminal(why)
         ));
     }
@@ -389,7 +389,7 @@ fn left_out<'a>(all: impl Iterator<Item = &'a LeftOut>) -> Section {
         .map(|left| (left.name.as_str(), left.reason.as_str()))
         .collect();
     let section = by_reason(
-        "Not asked",
+        "Not measured",
         reasons
             .into_iter()
             .map(|(name, reason)| (reason.to_string(), name)),

@@ -147,28 +147,28 @@ pub fn warning_banners(report: &ReportView<'_>) -> Vec<String> {
         ));
     }
     if let Some(reason) = &report.run.host_unsafe {
-        banners.push(format!("HOST UNSAFE — {reason}"));
+        banners.push(format!("HOST UNSAFE: {reason}"));
     }
     let unmet = report
         .requirements()
         .into_iter()
         .filter(Requirement::is_unmet);
     banners.extend(
-        unmet.map(|requirement| format!("REQUIREMENT NOT MET — {}.", requirement.sentence())),
+        unmet.map(|requirement| format!("REQUIREMENT NOT MET: {}.", requirement.sentence())),
     );
     banners
 }
 
 /// Banner above every simulated result.
-pub const SIMULATED: &str = "SIMULATED — not evidence. No driver and no GPU answered.";
+pub const SIMULATED: &str =
+    "SIMULATED: no driver and no GPU answered. Results say nothing about real hardware.";
 
 /// Banner above every compact report.
 pub const COMPACT: &str =
-    "COMPACT — steps, attempts and samples are left out; the verdicts are those that were stored.";
+    "COMPACT: steps, attempts and samples are omitted; the stored verdicts are shown.";
 
 /// Banner above a report whose stored verdicts differ from what its recordings show, before the list of these.
-pub const JUDGED_AGAIN: &str =
-    "JUDGED AGAIN — stored verdicts that the recordings do not bear out:";
+pub const JUDGED_AGAIN: &str = "JUDGED AGAIN: the recordings do not confirm these stored verdicts:";
 /// The most changed verdicts that are listed.
 const MOST_CHANGED: usize = 3;
 
@@ -189,7 +189,7 @@ fn stored_words(stored: &Verdict) -> String {
 }
 
 /// Banner above every partial report.
-pub const PARTIAL: &str = "PARTIAL — the run did not finish; this report is not a success.";
+pub const PARTIAL: &str = "PARTIAL: the run did not finish, so this report is not a success.";
 
 #[cfg(test)]
 mod tests {

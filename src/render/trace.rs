@@ -195,7 +195,7 @@ mod tests {
         };
         let words = [
             crate::machine::BESIDE,
-            "a thread beside",
+            "other thread (main thread at",
             "meanwhile the program was at",
             "\"is_beside\":true",
         ];

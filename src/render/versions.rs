@@ -18,8 +18,8 @@ pub fn is_versioned(when: &When) -> bool {
 pub fn lines(expect: &[Expectation], value: fn(&Scalar) -> String) -> Vec<String> {
     let lines = expect.iter().enumerate().map(|(index, expectation)| {
         let shows = match expectation.verdict {
-            Expected::Reproduced => "the pitfall shows",
-            Expected::NotReproduced => "the pitfall does not show",
+            Expected::Reproduced => "the pitfall occurs",
+            Expected::NotReproduced => "the pitfall does not occur",
         };
         match (condition_words(&expectation.when, value), index) {
             (Some(condition), _) => format!("{condition} {shows}"),
@@ -140,14 +140,14 @@ mod tests {
         assert_eq!(
             lines(&since, Scalar::to_string),
             [
-                "since libcudart 12.0 the pitfall shows",
-                "otherwise the pitfall does not show"
+                "since libcudart 12.0 the pitfall occurs",
+                "otherwise the pitfall does not occur"
             ]
         );
         assert!(has_versioned(&since) && !has_versioned(&since[1..]));
         assert_eq!(
             lines(&since[1..], Scalar::to_string),
-            ["the pitfall does not show"]
+            ["the pitfall does not occur"]
         );
     }
 }

@@ -33,12 +33,9 @@ pub fn text(answer: &Visibility, width: usize) -> String {
     write(&blocks, width)
 }
 
-const UNKNOWN_ORDER: &str = "These GPUs are not of one model, and CUDA puts the fastest first: which one has which \
-    number is not known here. CUDA_DEVICE_ORDER=PCI_BUS_ID makes CUDA's numbers those of NVML.";
-const PREDICTED: &str =
-    "Predicted by the rule that driver 580.159.04 was measured to follow, and not measured here.";
-const MIG_READ: &str = "MIG is on: what a mask makes of instances was read in NVIDIA's documentation (MIG user guide \
-    and CUDA programming guide, 2026-11-28), and not measured. A process sees one instance alone.";
+const UNKNOWN_ORDER: &str = "These GPUs are different models, and CUDA puts the fastest first, so their order is unknown. With CUDA_DEVICE_ORDER=PCI_BUS_ID, CUDA uses the NVML order.";
+const PREDICTED: &str = "Predicted from driver 580.159.04; verify with `survey mask`.";
+const MIG_READ: &str = "MIG is on: the effect of masks on instances is taken from NVIDIA's documentation (MIG user guide and CUDA programming guide, 2026-11-28), not measured. A process sees only one instance.";
 
 /// Returns the variables, and the GPUs that they apply to.
 fn setting_words(answer: &Visibility) -> String {
@@ -79,11 +76,11 @@ fn outcome(answer: &Visibility) -> String {
         InitStatus::Success
             if answer.visible.len() == answer.gpus.len() && answer.mask.is_none() =>
         {
-            "Without a mask all are visible:".to_owned()
+            "Without a mask, all GPUs are visible:".to_owned()
         }
         InitStatus::Success => format!("{} visible:", counted(answer.visible.len(), "GPU")),
         InitStatus::InvalidDevice if answer.bad_order => format!(
-            "No GPU is visible: CUDA_DEVICE_ORDER has to be PCI_BUS_ID or FASTEST_FIRST, and cuInit returns {status} ({})",
+            "No GPU is visible: CUDA_DEVICE_ORDER must be PCI_BUS_ID or FASTEST_FIRST, and cuInit returns {status} ({})",
             answer.status.code()
         ),
         InitStatus::NoDevice | InitStatus::InvalidDevice => {
@@ -149,9 +146,7 @@ mod tests {
             80,
         );
         assert!(
-            near.contains(
-                "CUDA_VISIBLE\\x1b is not a variable that CUDA or a framework is known to"
-            ),
+            near.contains("CUDA_VISIBLE\\x1b is not a known CUDA or framework variable"),
             "{near}"
         );
         let hostile = shown(Some("\u{1b}[31m,\n"), Some("pci"));

@@ -19,7 +19,7 @@ pub(super) fn provenance(provenance: Provenance) -> &'static str {
 
 /// Returns the sentence about a variable whose name is nearly that of a known one.
 pub(super) fn misspelling_sentence(name: &str, meant: &str) -> String {
-    format!("{name} is not a variable that CUDA or a framework is known to read; {meant} is.")
+    format!("{name} is not a known CUDA or framework variable; did you mean {meant}?")
 }
 
 /// Returns all data of the machine, a name and a value each.
@@ -155,7 +155,7 @@ fn pid_words(isolation: &Isolation) -> String {
         words.push_str(&format!(", container {container}"));
     }
     if isolation.pid_namespace == Some(true) {
-        words.push_str(", PID namespace of its own");
+        words.push_str(", own PID namespace");
     }
     words
 }
@@ -189,7 +189,7 @@ fn calibration(found: &Calibration) -> String {
     let mut words = match (&found.why_unsound, found.sound) {
         (Some(why), false) => why.clone(),
         _ => format!(
-            "a context costs {}, an allocation of {} shows as {}, changes up to {} are noise",
+            "context size {}, an allocation of {} appears as {}, noise up to {}",
             units::bytes(found.context_bytes),
             units::bytes(found.allocated_bytes),
             units::bytes(found.allocation_bytes),
@@ -200,7 +200,7 @@ fn calibration(found: &Calibration) -> String {
         words.push_str(", the worker's PID is not listed");
     }
     if !found.sound {
-        words.push_str("; NOT SOUND: nothing can be concluded from the absence of a change");
+        words.push_str("; NOT SOUND: the absence of a change proves nothing");
     }
     words
 }
@@ -231,11 +231,11 @@ pub fn reason(reason: Reason) -> &'static str {
         Reason::NotModelled => "the simulated machine does not model it",
         Reason::Intermittent => "some attempts show it and others do not",
         Reason::ControlShowsEffect => "the control shows it too, so the order is not the cause",
-        Reason::Contaminated => "another process changed its memory on the GPU meanwhile",
-        Reason::Unsettled => "memory did not settle",
+        Reason::Contaminated => "another process changed its memory on the GPU during the attempt",
+        Reason::Unsettled => "memory did not stabilize",
         Reason::Residue => "memory did not return to the baseline after the worker's end",
         Reason::Contradiction => "the API and NVML contradict each other",
-        Reason::Unobservable => "a fact that it asks for could not be read here",
+        Reason::Unobservable => "a required observation could not be read here",
         Reason::Hang => "a call did not return before its deadline",
         Reason::Signalled => "the worker was killed by another process",
         Reason::OomKilled => "the kernel killed the worker because host memory ran out",
@@ -250,7 +250,7 @@ pub fn reason(reason: Reason) -> &'static str {
         Reason::Uncalibrated => "this GPU has no sound calibration",
         Reason::Interrupted => "the run was interrupted",
         Reason::TooFewAttempts => "too few attempts count",
-        Reason::SetupRaised => "a line before the asked one raised an exception",
+        Reason::SetupRaised => "an earlier line raised an exception",
         Reason::NoNvml => "NVML was not found",
         Reason::NoDriver => "the driver is not loaded",
         Reason::NoGpu => "there is no GPU",
@@ -270,7 +270,7 @@ pub fn reason(reason: Reason) -> &'static str {
         Reason::Busy => "the GPU is in use by another process",
         Reason::HostUnsafe => "the host was left in an unsafe state",
         Reason::Protocol => "the worker could not be started or sent an invalid message",
-        Reason::System => "the system refused something the harness needs",
+        Reason::System => "the system denied something the harness needs",
     }
 }
 

@@ -79,17 +79,17 @@ impl MemoryKind {
     pub const fn in_words(self) -> &'static str {
         match self {
             MemoryKind::Context => "context",
-            MemoryKind::Code => "code and its data",
+            MemoryKind::Code => "kernel code",
             MemoryKind::Allocation => "allocations",
             MemoryKind::Array => "arrays",
-            MemoryKind::Pool => "allocations of pools",
-            MemoryKind::PoolRest => "rest of pools",
+            MemoryKind::Pool => "pool allocations",
+            MemoryKind::PoolRest => "unused pool memory",
             MemoryKind::Physical => "physical memory",
             MemoryKind::Managed => "managed memory",
-            MemoryKind::Imported => "another's memory",
-            MemoryKind::Graph => "memory of graphs",
-            MemoryKind::Driver => "in the driver",
-            MemoryKind::Rounding => "rounding up",
+            MemoryKind::Imported => "imported memory",
+            MemoryKind::Graph => "graph memory",
+            MemoryKind::Driver => "driver-internal",
+            MemoryKind::Rounding => "allocation granularity",
             MemoryKind::More => "other callers",
         }
     }

@@ -319,7 +319,7 @@ impl CallSite<'_> {
     pub fn in_words(&self) -> String {
         let line = self.frame.line().unwrap_or_else(|| self.frame.name());
         if self.is_beside {
-            format!("another thread while the main thread is at {line}")
+            format!("other thread (main thread at {line})")
         } else {
             line
         }

@@ -60,7 +60,7 @@ pub fn page(
     traces: &[TracedRun],
     measured: &[Measurement],
 ) -> Result<String, TaskError> {
-    let mut table = MarkdownTable::new(["rule", "what it finds", "kind", "committed traces"]);
+    let mut table = MarkdownTable::new(["rule", "finding", "kind", "committed traces"]);
     let mut sections = String::new();
     for rule in embedded_rules() {
         let found = traces.iter().filter(|trace| trace.has(rule)).count();
@@ -79,7 +79,7 @@ pub fn page(
     for kind in clue_kinds() {
         let _ = write!(
             clues,
-            "\n### `{}`\n\nThere is one for {}.\n{}",
+            "\n### `{}`\n\nOne for each {}.\n{}",
             kind.name,
             kind.about,
             attributes_table(&kind.attributes)
@@ -96,7 +96,7 @@ fn rule_link(rule: &str) -> String {
 fn rule_section(rule: &DiagnosisRule, traces: &[TracedRun], measured: &[Measurement]) -> String {
     let conditions: Vec<String> = rule.when.iter().map(when).collect();
     let mut text = format!(
-        "\n## {}\n\n**{}** ({})\n\n{}\n\nIt is found where {}.\n\nIt says: {}.\n",
+        "\n## {}\n\n**{}** ({})\n\n{}\n\nReported if {}.\n\nMessage: {}.\n",
         rule.name,
         escape_markdown(&rule.title),
         rule.severity.name(),
@@ -106,17 +106,11 @@ fn rule_section(rule: &DiagnosisRule, traces: &[TracedRun], measured: &[Measurem
     );
     if !rule.instead_of.is_empty() {
         let rules = rule_links(&rule.instead_of);
-        let _ = write!(
-            text,
-            "\nIt stands instead of {rules} about the same events.\n"
-        );
+        let _ = write!(text, "\nIt replaces {rules} for the same events.\n");
     }
     if !rule.leaves_open.is_empty() {
         let rules = rule_links(&rule.leaves_open);
-        let _ = write!(
-            text,
-            "\nWhere it is found, nothing is known about {rules}.\n"
-        );
+        let _ = write!(text, "\nIf it is reported, {rules} is undecided.\n");
     }
     let mut found = Vec::new();
     for trace in traces {
@@ -133,7 +127,7 @@ fn rule_section(rule: &DiagnosisRule, traces: &[TracedRun], measured: &[Measurem
     let (scenario, evidence) = (&rule.scenario, &rule.evidence);
     let _ = write!(
         text,
-        "\nProved by [`{scenario}`](pitfalls/{scenario}.md), measured in [`{evidence}`](../{evidence}).\n"
+        "\nEvidence: [`{scenario}`](pitfalls/{scenario}.md), measured in [`{evidence}`](../{evidence}).\n"
     );
     text
 }
@@ -164,7 +158,7 @@ fn workarounds_table(
     }
     for condition in &rule.when {
         if let Some(workaround) = &condition.workaround {
-            let place = format!("any program, where {}", when(condition));
+            let place = format!("any program, if {}", when(condition));
             table.row([place, escape_markdown(workaround), NOT_RUN.to_owned()]);
         }
     }

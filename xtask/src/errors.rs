@@ -60,13 +60,13 @@ fn write_advice(out: &mut String, advice: &Advice) {
     for cause in &advice.causes {
         let _ = write!(out, "- {} ({}).", to_markdown(&cause.cause), grounds(cause));
         if let Some(tell) = &cause.tell {
-            let _ = write!(out, " To tell: {}.", to_markdown(tell));
+            let _ = write!(out, " Check: {}.", to_markdown(tell));
         }
         out.push('\n');
     }
     if advice.doctor {
         out.push_str(
-            "\nOn the machine where it happens, [`cuda-pitfalls doctor`](doctor.md) tells which cause it is.\n",
+            "\nOn the machine where it happens, [`cuda-pitfalls doctor`](doctor.md) determines the cause.\n",
         );
     }
 }
@@ -108,9 +108,9 @@ fn grounds(cause: &ErrorCause) -> String {
     }
     let source = cause.source.as_deref().unwrap_or_default();
     match &cause.read {
-        None => format!("read, not measured: <{source}>"),
+        None => format!("source (not reproduced): <{source}>"),
         Some(read) => format!(
-            "read, not measured ({}, {}; {}): <{source}>",
+            "source (not reproduced; {}, {}; {}): <{source}>",
             to_markdown(&read.of),
             to_markdown(&read.versions),
             read.on

@@ -270,7 +270,7 @@ impl EntryDifference {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CompareError {
     /// A document has no results for the requested libcudart.
-    #[error("{side} has nothing of libcudart {version}; it has {has}")]
+    #[error("{side} has no results for libcudart {version}; it has {has}")]
     Libcudart {
         /// The document: A or B.
         side: &'static str,
@@ -280,10 +280,10 @@ pub enum CompareError {
         has: String,
     },
     /// Versions were requested for rows that do not have a version.
-    #[error("versions of libcudart can be compared in reports and in surveys of calls")]
+    #[error("libcudart versions can be compared in reports and in surveys of calls")]
     Versions,
     /// Two surveys of different kinds.
-    #[error("A is a survey of {a}, B is one of {b}: they ask different questions")]
+    #[error("A is a survey of {a}, B is a survey of {b}")]
     Kinds {
         /// Kind of the survey A.
         a: &'static str,
@@ -291,7 +291,7 @@ pub enum CompareError {
         b: &'static str,
     },
     /// Only one of the two documents is a survey or a trace.
-    #[error("A is a {a}, B is a {b}: only two of a kind can be compared")]
+    #[error("A is a {a}, B is a {b}: only documents of the same kind can be compared")]
     Documents {
         /// Type of A.
         a: &'static str,

@@ -131,8 +131,8 @@ fn fact_words(fact: &Fact) -> (String, String, &'static str) {
         Fact::Status(Token::Int(code)) => ("status", format!("status {code}"), "success"),
         Fact::Status(Token::Text(name)) => ("status", name.clone(), "success"),
         Fact::Value(name, value) => (name.as_str(), value.to_string(), "nothing"),
-        Fact::Initialised(Some(holds)) => ("driver initialised", yes_or_no(*holds), ""),
-        Fact::Initialised(None) => ("driver initialised", "unknown".to_owned(), ""),
+        Fact::Initialised(Some(holds)) => ("driver initialized", yes_or_no(*holds), ""),
+        Fact::Initialised(None) => ("driver initialized", "unknown".to_owned(), ""),
         Fact::Visible(all) => ("sees", gpus(all), ""),
         Fact::Contexts(all) => ("contexts", gpus(all), ""),
         Fact::Current(gpu) => (

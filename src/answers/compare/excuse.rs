@@ -76,7 +76,7 @@ fn own_values(scenario: &ScenarioView<'_>, machine: &Machine) -> Vec<(&'static s
     let mut values = Vec::new();
     for (what, number) in [
         ("the number of GPUs", count),
-        ("the version of libcudart", libcudart),
+        ("the libcudart version", libcudart),
         ("the driver's CUDA version", machine.cuda_driver_version),
     ] {
         values.extend(number.map(|number| (what, Token::Int(number.into()))));

@@ -43,7 +43,7 @@ fn driver_facts(machine: &Machine) -> [(&'static str, String); 3] {
     };
     [
         ("driver", known(&machine.driver_version)),
-        ("CUDA of the driver", cuda),
+        ("driver CUDA version", cuda),
         ("libcudart", libcudart_versions(machine)),
     ]
 }

@@ -57,7 +57,7 @@ pub(super) fn compare_scenarios(both: [&ScenarioView<'_>; 2], machines: [&Machin
     let plans = a.plan.zip(b.plan);
     if plans.is_none() && a.asked() != b.asked() {
         let change = verdict_difference(both, false);
-        let notes = vec!["it makes other calls, or asks for another effect".to_string()];
+        let notes = vec!["it makes different calls or checks a different effect".to_string()];
         return Relation::Explained(EntryDifference::new(change.into_iter().collect(), notes));
     }
     let CaseDifferences {
@@ -103,7 +103,9 @@ fn compare_cases(both: [&ScenarioView<'_>; 2], machines: [&Machine; 2]) -> CaseD
             a.question_json(Some(case.name)) != b.question_json(Some(case.name))
         }) {
             found.has_other_question = true;
-            found.notes.push(format!("{} makes other calls", case.name));
+            found
+                .notes
+                .push(format!("{} makes different calls", case.name));
             continue;
         }
         match case_difference([case, counterpart], both, machines) {
@@ -118,7 +120,7 @@ fn compare_cases(both: [&ScenarioView<'_>; 2], machines: [&Machine; 2]) -> CaseD
     }
     if has_other_cases {
         found.has_other_question = true;
-        found.notes.push("it has other cases".to_string());
+        found.notes.push("it has different cases".to_string());
     }
     found
 }

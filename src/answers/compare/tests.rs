@@ -267,13 +267,13 @@ fn a_verdict_counts_where_the_question_is_the_same() {
     b.scenarios[0].plan.as_mut().unwrap().cases[0].steps.pop();
     assert_eq!(
         told([&simple(), &b]),
-        "the scenario was changed in between, trap makes other calls"
+        "the scenario was changed in between, trap makes different calls"
     );
     // A difference in the calls alone is not equality either.
     b.scenarios[0].verdict = simple().scenarios[0].verdict.clone();
     assert_eq!(
         told([&simple(), &b]),
-        "the scenario was changed in between, trap makes other calls"
+        "the scenario was changed in between, trap makes different calls"
     );
 }
 
@@ -410,7 +410,7 @@ fn versions_of_libcudart_are_compared_with_themselves_unless_it_is_asked_otherwi
     let error = reports(&a.view(), &b.view(), versions("12.8", "13.0")).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "B has nothing of libcudart 13.0; it has 12.9"
+        "B has no results for libcudart 13.0; it has 12.9"
     );
 }
 

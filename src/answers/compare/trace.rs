@@ -299,7 +299,7 @@ impl<'h, 'a> TraceBehavior<'h, 'a> {
             return;
         }
         let facts = vec![
-            TraceFact::text("made by", list_known(callers)),
+            TraceFact::text("created by", list_known(callers)),
             TraceFact::text("CUDA_VISIBLE_DEVICES", list_known(masks)),
             TraceFact::text("visible GPUs", list_known(visible)),
         ];
@@ -397,9 +397,7 @@ impl<'h, 'a> TraceBehavior<'h, 'a> {
                 return Some((BehaviorKind::Limit, format!("limit {limit}"), "set to"));
             }
             EventKind::Forked { .. } => (BehaviorKind::Fork, "fork after cuInit", "happens"),
-            EventKind::HostMemory { .. } => {
-                (BehaviorKind::Other, "page-locked memory", "allocated")
-            }
+            EventKind::HostMemory { .. } => (BehaviorKind::Other, "pinned memory", "allocated"),
             EventKind::Peer => (BehaviorKind::Other, "peer access", "happens"),
             EventKind::Ipc => (BehaviorKind::Other, "handle between processes", "happens"),
             EventKind::Init { .. }
@@ -496,7 +494,7 @@ impl<'h, 'a> TraceBehavior<'h, 'a> {
                 add_bytes(what, i64::try_from(row.bytes).unwrap_or(i64::MAX));
             }
             if let Some(rest) = ledger.peak.unattributed_bytes {
-                add_bytes(format!("memory not attributed on {on}"), rest);
+                add_bytes(format!("memory unattributed on {on}"), rest);
             }
         }
         owned
@@ -667,8 +665,8 @@ fn trace_surroundings(trace: &Trace) -> Vec<(String, String)> {
         ("GPU model", all(models)),
         ("Python", listed(pythons, "none")),
         ("ran on", start.on.clone()),
-        ("writes of variables are seen", yes_or_no(start.preload)),
-        ("things that could not be seen", not_seen.to_string()),
+        ("variable writes are recorded", yes_or_no(start.preload)),
+        ("events that could not be recorded", not_seen.to_string()),
     ];
     let mut facts = Vec::new();
     for (name, value) in fixed {

@@ -122,7 +122,7 @@ impl ErrorCause {
             .as_ref()
             .map(|ReadFor { of, versions, on }| format!(" ({of}, {versions}; {on})"));
         Some(format!(
-            "read, not measured{}: {}",
+            "source (not reproduced){}: {}",
             read.unwrap_or_default(),
             self.source.as_ref()?
         ))

@@ -43,18 +43,16 @@ enum FirstStep {
 impl FirstStep {
     const fn sentence(self) -> &'static str {
         match self {
-            FirstStep::Unused => "Check the number, and look for another Xid near it.",
+            FirstStep::Unused => "Check the number and look for another Xid near it.",
             FirstStep::Unnamed | FirstStep::Log => {
                 "Read the neighboring log lines; the catalog names no action."
             }
-            FirstStep::Nothing => "Nothing has to be done at once. Look for another Xid near it.",
+            FirstStep::Nothing => "No immediate action is needed. Look for another Xid near it.",
             FirstStep::Program => {
-                "Start the program again. If it comes again with one program, run that under compute-sanitizer; if \
-                 with all, contact the vendor."
+                "Restart the program. If it recurs with one program, run that under compute-sanitizer; if with all, contact the vendor."
             }
             FirstStep::Reset => {
-                "Reset the GPU when nothing uses it (`nvidia-smi -r -i N`), or restart the machine. If it comes \
-                 again, ask the vendor."
+                "Reset the GPU while it is idle (`nvidia-smi -r -i N`), or restart the machine. If it recurs, contact the vendor."
             }
             FirstStep::Restart => "Restart the machine. If it recurs, contact the vendor.",
             FirstStep::Machine => "Restart the virtual machine. If it recurs, contact the vendor.",
@@ -114,7 +112,7 @@ impl Xid {
         } = self;
         match self.first {
             FirstStep::Unused => {
-                format!("Xid {code} is {name}, which today's drivers do not print.")
+                format!("Xid {code} is {name}, which current drivers do not print.")
             }
             _ => format!("Xid {code} is {name}: {means}."),
         }

@@ -128,7 +128,7 @@ fn c_header(program: &Reproducer<'_>) -> String {
 
 /// Writes the types and the functions of some calls, as the headers declare them.
 fn write_declarations(program: &Reproducer<'_>, called: &[&Call], out: &mut String) {
-    out.push_str("/* What is called, as cuda.h, cuda_runtime_api.h and nvml.h declare it. */\n");
+    out.push_str("/* Declarations as in cuda.h, cuda_runtime_api.h and nvml.h. */\n");
     write_types(called, out);
     let mut named: BTreeMap<&str, i64> = BTreeMap::new();
     for argument in program.arguments() {
@@ -151,7 +151,7 @@ fn write_declarations(program: &Reproducer<'_>, called: &[&Call], out: &mut Stri
     );
     out.push_str(
         "#define DECLARE(result, name, types) static result(*name) types;\n#define FIND(result, name, types) \\\n    if \
-         (!(*(void **)&name = dlsym(RTLD_DEFAULT, #name))) return puts(\"skipped: there is no \" #name), 77;\n\
+         (!(*(void **)&name = dlsym(RTLD_DEFAULT, #name))) return puts(\"skipped: missing \" #name), 77;\n\
          FUNCTIONS(DECLARE)\n",
     );
 }
@@ -295,8 +295,7 @@ fn main_function(program: &Reproducer<'_>) -> String {
         out.push_str("    code = code < 2 ? code : 77;\n");
     }
     out.push_str(
-        "    printf(\"%s (exit code %d)\\n\", code == 0 ? \"It shows\" : code == 1 ? \"It does not show\" : \"It cannot \
-         be told\", code);\n    return code;\n}\n",
+        "    printf(\"%s (exit code %d)\\n\", code == 0 ? \"Reproduced\" : code == 1 ? \"Not reproduced\" : \"Inconclusive\", code);\n    return code;\n}\n",
     );
     out
 }

@@ -23,7 +23,7 @@ impl CaseText<'_> {
         match &action.doing {
             Doing::Nothing(why) if program.asks_for_value_of(label) => {
                 return Err(ExportError(format!(
-                    "its effect asks for a value of the step `{label}`: {why}"
+                    "its effect needs a value of the step `{label}`: {why}"
                 )));
             }
             Doing::Nothing(why) => self.line(&language.comment_line(&format!("{label}: {why}"))),
@@ -155,7 +155,7 @@ fn is_about_growth(question: &EffectQuestion<'_>) -> bool {
 /// Returns the error of a step that the language of the others does not have.
 pub(super) fn two_languages_error(action: &ExportStep<'_>) -> ExportError {
     ExportError(format!(
-        "its steps are of two languages: `{}` is a call beside Python lines",
+        "it mixes Python lines with the call `{}`",
         action.label
     ))
 }

@@ -181,7 +181,7 @@ impl EffectQuestion<'_> {
             }
             EffectQuestion::Initialised { at, yes } => {
                 let not = if *yes { "" } else { "not " };
-                format!("after {at}, the driver is {not}initialised")
+                format!("after {at}, the driver is {not}initialized")
             }
             EffectQuestion::Memory {
                 at,
@@ -363,7 +363,9 @@ fn add_values<'s>(
                     return Err(ExportError::new(why));
                 }
                 if index(text).is_some() {
-                    return Err(ExportError::new("its effect names a GPU by its address"));
+                    return Err(ExportError::new(
+                        "its effect refers to a GPU by its PCI address",
+                    ));
                 }
             }
             all.push(EffectQuestion::Value {
@@ -425,7 +427,7 @@ fn add_growth<'s>(
                 "<=" => (GrowthBound::Any, GrowthBound::These(*bytes)),
                 "<" => (GrowthBound::Any, GrowthBound::These(*bytes - 1)),
                 _ => {
-                    let why = "its effect is that memory has not grown by so much";
+                    let why = "its effect is that memory has not grown by that much";
                     return Err(ExportError::new(why));
                 }
             };
@@ -468,7 +470,7 @@ fn class_bounds(classes: &[Class]) -> Result<(GrowthBound, GrowthBound, String),
     ];
     let words = [
         "nothing",
-        "what cuInit takes",
+        "the memory of cuInit",
         "a context",
         "a context and an allocation",
     ];

@@ -14,7 +14,7 @@ impl Reproducer<'_> {
                 .map(|Sequence { case, .. }| format!("{}: {}", case.name, case.does)),
         );
         let asked: Vec<String> = self.questions.iter().map(EffectQuestion::words).collect();
-        lines.push(format!("It shows if {}.", asked.join("; ")));
+        lines.push(format!("Effect: {}.", asked.join("; ")));
         lines.extend(
             self.left_out
                 .iter()
@@ -28,16 +28,13 @@ impl Reproducer<'_> {
             lines.push(format!("Careful: {}.", hazard_warning(*hazard)));
         }
         lines.extend([String::new(), commands.to_string()]);
-        lines.push(
-            "Exit code 0: it shows in the trap and not in the control. 1: not in the trap. 77: that cannot be told."
-                .to_string(),
-        );
+        lines.push("Exit code: 0 reproduced, 1 not reproduced, 77 inconclusive.".to_string());
         let idle = match self.gpus_read() {
             0 => String::new(),
-            1 => "NVML reads memory of all processes: run it where GPU 0 is idle. ".to_string(),
+            1 => "NVML reports memory of all processes, so GPU 0 must be idle. ".to_string(),
             count => {
-                let gpus = format!("GPUs 0 to {}, which are read, are idle", count - 1);
-                format!("NVML reads memory of all processes: run it where {gpus}. ")
+                let gpus = format!("GPUs 0 to {} must be idle", count - 1);
+                format!("NVML reports memory of all processes, so {gpus}. ")
             }
         };
         let version = env!("CARGO_PKG_VERSION");
@@ -106,8 +103,8 @@ fn hazard_warning(hazard: Hazard) -> &'static str {
         Hazard::Oversubscribe => "it allocates more managed memory than the GPU has",
         Hazard::Bigmem => "it takes most of a GPU's memory",
         Hazard::Root => "it needs root",
-        Hazard::Settings => "it changes a setting of the machine",
+        Hazard::Settings => "it changes a machine setting",
         Hazard::Mps => "it starts an MPS daemon",
-        Hazard::Code => "it runs lines of Python that did not come with cuda-pitfalls",
+        Hazard::Code => "it runs Python code that is not built into cuda-pitfalls",
     }
 }

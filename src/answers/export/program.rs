@@ -471,7 +471,7 @@ impl<'s> Sequence<'s> {
             };
             let text = step.python_line().unwrap_or_default();
             if text.contains("${") {
-                return Err(ExportError::new("its lines name a GPU by its UUID"));
+                return Err(ExportError::new("its lines select a GPU by UUID"));
             }
             let may_raise = self.case.expect.iter().any(|check| {
                 check.at == step.label
@@ -489,7 +489,7 @@ impl<'s> Sequence<'s> {
         }
         let Some(call) = calls::find(&step.call) else {
             return Err(ExportError(format!(
-                "`{}` is no call of the tables",
+                "`{}` is not in the call tables",
                 step.call
             )));
         };
@@ -518,7 +518,7 @@ impl<'s> Sequence<'s> {
             ParamKind::Out(output) => return Ok(Argument::Out(output)),
             ParamKind::FatBinary(_) => {
                 return Err(ExportError::new(
-                    "it loads a binary in a container that the worker makes",
+                    "it loads a binary in a container that the worker creates",
                 ));
             }
             _ => {}
@@ -600,7 +600,7 @@ impl<'s> Sequence<'s> {
         if self.variables.iter().any(|variable| variable.name == name) {
             Ok(Argument::Variable(name.to_string()))
         } else {
-            Err(ExportError(format!("`{name}` is bound by no step before")))
+            Err(ExportError(format!("no earlier step binds `{name}`")))
         }
     }
 
@@ -663,9 +663,7 @@ fn harness_step(step: &Step) -> Result<Doing<'_>, ExportError> {
             file: text(step, "file"),
         },
         "environ" => {
-            return Err(ExportError::new(
-                "it writes to `environ` behind the back of setenv",
-            ));
+            return Err(ExportError::new("it writes to `environ` without setenv"));
         }
         "posix_spawn" | "kill" | "waitpid" | "pthread_join" => return Err(interleaved_error()),
         "atexit" | "exit" | "_exit" => {
@@ -675,7 +673,7 @@ fn harness_step(step: &Step) -> Result<Doing<'_>, ExportError> {
         }
         other => {
             return Err(ExportError(format!(
-                "it has the step `{other}`, which only the worker can make"
+                "it has the step `{other}`, which only the worker can run"
             )));
         }
     })
@@ -697,7 +695,7 @@ fn step_int(step: &Step, name: &str, otherwise: i64) -> i64 {
 
 fn interleaved_error() -> ExportError {
     ExportError::new(
-        "its steps are made by several processes or threads in turn, in an order that only a run keeps",
+        "its steps are run by several processes or threads in an order that only a run guarantees",
     )
 }
 
@@ -758,7 +756,7 @@ fn parse_pieces(text: &str) -> Result<Vec<TextPiece>, ExportError> {
             .and_then(|(gpu, behind)| Some((gpu.parse().ok()?, behind)));
         let Some((gpu, behind)) = named else {
             return Err(ExportError(format!(
-                "it names a GPU as in `{text}`, which a run fills in"
+                "it selects a GPU with `{text}`, which is filled in at run time"
             )));
         };
         all.extend([TextPiece::Said(said.to_owned()), TextPiece::Uuid(gpu)]);
@@ -776,8 +774,8 @@ fn number(given: &Scalar) -> Result<Number, ExportError> {
         Scalar::Text(text) => text
             .parse()
             .map(Number::Int)
-            .map_err(|_| ExportError(format!("it passes `{text}` where C wants a number"))),
-        Scalar::List(_) => Err(ExportError::new("it passes a list where C wants a number")),
+            .map_err(|_| ExportError(format!("it passes `{text}` where C needs a number"))),
+        Scalar::List(_) => Err(ExportError::new("it passes a list where C needs a number")),
     }
 }
 

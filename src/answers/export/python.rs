@@ -139,7 +139,7 @@ fn first_process(program: &Reproducer<'_>) -> String {
         text,
         "    for name, own in [{}]:\n        print(name, own)\n        command = [\"timeout\", \"{}\", sys.executable, __file__, \
          name]\n        codes.append(subprocess.run(command, env={{**inherited, \"CUDA_DEVICE_ORDER\": \"PCI_BUS_ID\", **own}}).returncode)\n    code = 77 if {code} else \
-         codes[0]\n    print([\"It shows\", \"It does not show\", \"It cannot be told\"][min(code, 2)], \"(exit code %d)\" % code)\n    \
+         codes[0]\n    print([\"Reproduced\", \"Not reproduced\", \"Inconclusive\"][min(code, 2)], \"(exit code %d)\" % code)\n    \
          sys.exit(code)\nsys.stdout.reconfigure(line_buffering=True)\n\
          sys.excepthook = lambda *error: (sys.__excepthook__(*error), os._exit(77))  # Python's own code would be 1\n",
         listed.join(", "),

@@ -193,7 +193,7 @@ impl Fleet {
         ) {
             "two questions have one name"
         } else if has_twice(fleet.groups.iter().map(|group| &group.key)) {
-            "two groups have the same in common"
+            "two groups have the same properties"
         } else if fleet
             .groups
             .iter()

@@ -22,7 +22,7 @@ pub enum NamesError {
         first: usize,
     },
     /// A list without any name.
-    #[error("there is no name in it")]
+    #[error("it contains no names")]
     Empty,
 }
 
@@ -81,7 +81,7 @@ mod tests {
         );
         assert_eq!(
             names("# none\n").unwrap_err().to_string(),
-            "there is no name in it"
+            "it contains no names"
         );
     }
 }

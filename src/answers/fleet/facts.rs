@@ -18,7 +18,7 @@ const COMPARED: [&str; 10] = [
     "number of GPUs",
     "GPU model",
     "driver",
-    "CUDA of the driver",
+    "driver CUDA version",
     "MIG",
     "compute mode",
     "memory per GPU",

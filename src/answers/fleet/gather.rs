@@ -115,11 +115,9 @@ fn lines(
 /// Returns `true` if reading the source should continue. Otherwise, notes the reached limit in the pool.
 fn goes_on(source: &Source, wrong: usize, refused: usize, pool: &DocumentPool) -> bool {
     let why = if wrong >= MOST_WRONG_LINES {
-        format!(
-            "the rest of it is not read: {MOST_WRONG_LINES} lines one behind the other are no reports"
-        )
+        format!("the rest is not read: {MOST_WRONG_LINES} consecutive lines are not reports")
     } else if refused >= MOST_REFUSED {
-        format!("the rest of it is not read: {MOST_REFUSED} of its documents are no reports")
+        format!("the rest is not read: {MOST_REFUSED} of its documents are not reports")
     } else {
         return true;
     };

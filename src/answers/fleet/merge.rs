@@ -317,12 +317,12 @@ impl Members {
             let (bucket, why) = match used {
                 Used::Yes => continue,
                 _ if one.is_of_the_future => {
-                    let why = "which is in the future; another report of this machine answers the same questions";
+                    let why = "which is in the future; another report of this machine has the same scenarios";
                     let began = &one.digest.machine.started_at;
                     (Bucket::Future, format!("its run began at {began}, {why}"))
                 }
                 Used::Same => {
-                    let why = "a later report of this machine answers the same questions";
+                    let why = "a later report of this machine has the same scenarios";
                     (Bucket::Duplicate, why.to_owned())
                 }
                 Used::Disagrees => {
@@ -471,7 +471,7 @@ fn machines(
             };
             if let Some(name) = &owner.shared_name {
                 new.warnings
-                    .push(format!("another machine is called {name} too"));
+                    .push(format!("another machine has the same name {name}"));
             }
             all.push(new);
         }
@@ -513,7 +513,7 @@ impl FleetMachine {
         if *is_of_the_future {
             self.dated_ahead = true;
             self.warnings.push(format!(
-                "a report of it is dated in the future: {}",
+                "a report is dated in the future: {}",
                 said.started_at
             ));
         }
@@ -551,7 +551,7 @@ fn warn_of_clashes(machines: &mut [FleetMachine]) {
     }
     for (one, other) in clashes {
         let other = &machines[other].name;
-        let warning = format!("has a GPU with the UUID of one of {other}");
+        let warning = format!("has a GPU with the same UUID as one of {other}");
         machines[one].warnings.push(warning);
     }
 }
@@ -662,7 +662,7 @@ impl<'a, W: Fn(&str) -> Option<Words>> QuestionMerge<'a, W> {
             name: if asked.is_empty() {
                 name.clone()
             } else {
-                format!("{name} (asked otherwise: {asked})")
+                format!("{name} (measured differently: {asked})")
             },
             question: if words.is_empty() {
                 built_in.question

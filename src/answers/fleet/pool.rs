@@ -187,7 +187,7 @@ impl DocumentPool {
             let place = self.place_answer(one).ok_or_else(|| {
                 refused(
                     Bucket::Invalid,
-                    "it answers otherwise than thousands of others, which cannot all be kept",
+                    "its results differ from thousands of others, which cannot all be kept",
                 )
             })?;
             found.push((place, &one.bytes));

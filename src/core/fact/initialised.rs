@@ -27,7 +27,7 @@ pub(super) const INITIALISED: FactKind = FactKind {
     },
     needs_polling: false,
     told: FactColumn::Alone {
-        heading: "driver initialised",
+        heading: "driver initialized",
         brief: "initialised:",
         unasked: Unasked::Never,
     },

@@ -232,7 +232,7 @@ impl NeedContext<'_> {
         let Some(found) = &self.machine.python else {
             return self
                 .unavailable_detail(|word| word == "no_python")
-                .or(Some("none was looked for".to_string()));
+                .or(Some("not checked".to_string()));
         };
         let (major, minor) = python::OLDEST;
         if Range(format!(">= {major}.{minor}")).matches(&found.version) {

@@ -177,14 +177,14 @@ pub fn handle_on(pid: u32) -> std::io::Result<(Pid, OwnedFd)> {
 /// would not be noticed, it would outlive this process, or another process would be taken for it.
 pub fn can_watch() -> Result<(), SupervisorError> {
     let refused = |call: &'static str| {
-        move |error: Errno| SupervisorError::Unwatched(format!("{call} is refused ({error})"))
+        move |error: Errno| SupervisorError::Unwatched(format!("{call} is denied ({error})"))
     };
     pidfd_open(getpid(), PidfdFlags::empty())
         .map_err(refused("pidfd_open, which Linux has from 5.3 on,"))?;
     parent_process_death_signal().map_err(refused("prctl"))?;
     let own = getpid().as_raw_nonzero().to_string();
     if !std::fs::read_link("/proc/self").is_ok_and(|named| named.as_os_str() == own.as_str()) {
-        let why = "/proc is not mounted, or is that of another PID namespace";
+        let why = "/proc is not mounted or belongs to another PID namespace";
         return Err(SupervisorError::Unwatched(why.to_string()));
     }
     Ok(())

@@ -83,7 +83,7 @@ impl Session {
         let mut notes = Vec::new();
         if traced::folder().is_some() {
             let note =
-                "this run is traced, and so are its workers: its memory figures are no evidence";
+                "this run and its workers are traced, so its memory figures are not reliable";
             notes.push(note.to_string());
         }
         if options.on == On::Auto

@@ -26,15 +26,15 @@ pub(super) fn lines(report: &ReportView<'_>) -> Vec<String> {
     }
     let mut lines = applicable::not_run_notes(report);
     for (why, count) in tally_items(skipped) {
-        lines.push(format!("not asked: {count} ({why})"));
+        lines.push(format!("not run: {count} ({why})"));
     }
     if unknown > 0 {
-        lines.push(format!("not modelled by the simulated machine: {unknown}"));
+        lines.push(format!("not modeled by the simulated machine: {unknown}"));
     }
     let mut parts = Vec::new();
     for (count, what) in [
-        (report.run.not_run.len(), "not asked"),
-        (interrupted, "not asked to the end"),
+        (report.run.not_run.len(), "not run"),
+        (interrupted, "not finished"),
     ] {
         if count > 0 {
             parts.push(format!("{count} {what}"));

@@ -31,7 +31,8 @@ impl ReportPlace {
             ReportPlace::Known => None,
             ReportPlace::At(path) => Some(format!("report {path}")),
             ReportPlace::NotKept => Some(
-                "report not kept, because no GPU was asked (`--out FOLDER` keeps one)".to_owned(),
+                "no report written, because no GPU was found (`--out FOLDER` writes one)"
+                    .to_owned(),
             ),
         }
     }
@@ -109,7 +110,7 @@ pub fn render_ending(report: &ReportView<'_>, ending: &RunEnding, width: usize) 
 
 /// Hint on what to do without a GPU.
 const HINT: &str =
-    "`cuda-pitfalls doctor` says why; `--on auto` asks a simulated machine (never evidence).";
+    "Try `cuda-pitfalls doctor` (why), `explain` (no GPU needed) or `trace --on sim`.";
 
 /// Returns the counts: `24 questions (53 variants): 52 as expected, 1 inconclusive, in 62 s`.
 fn counts(report: &ReportView<'_>) -> String {

@@ -134,17 +134,17 @@ fn context(calibration: &[Calibration]) -> Option<String> {
         (Some(least), Some(most)) => {
             let [least, most] = [least, most].map(|bytes| units::bytes(*bytes));
             if least == most {
-                format!("A context costs {most} here.")
+                format!("Context size: {most}.")
             } else {
-                format!("A context costs {least} to {most} here.")
+                format!("Context size: {least} to {most}.")
             }
         }
-        _ => "What a context costs here is not known.".to_owned(),
+        _ => "Context size: unknown.".to_owned(),
     };
     let blind = calibration.len() - costs.len();
     if blind > 0 {
         said += &format!(
-            " CALIBRATION FAILED on {blind} of {} GPUs: no change there may mean that we cannot see it.",
+            " CALIBRATION FAILED on {blind} of {} GPUs: changes there may go undetected.",
             calibration.len()
         );
     }

@@ -101,7 +101,8 @@ fn an_answer_is_a_word_beside_its_question() {
             open,
             75,
             "?    Does it freeze the mask?                                             b\n     \
-             not settled: another process changed its memory on the GPU meanwhile\n",
+             not settled: another process changed its memory on the GPU during the\n\
+             \x20    attempt\n",
         ),
     ] {
         assert_eq!(told(&[answer], width), lines);
@@ -202,11 +203,11 @@ fn what_this_machine_cannot_answer_is_counted_in_one_line() {
         "{text}"
     );
     assert!(
-        text.contains("\nnot asked: 1 (the GPU is in use by another process)\n"),
+        text.contains("\nnot run: 1 (the GPU is in use by another process)\n"),
         "{text}"
     );
     assert!(
-        text.contains("\nasked for by name and skipped: peer/needs-two (needs 4 GPUs)\n"),
+        text.contains("\nselected by name but skipped: peer/needs-two (needs 4 GPUs)\n"),
         "{text}"
     );
     assert!(!text.contains("Does a peer copy"), "{text}");
@@ -304,10 +305,11 @@ fn without_a_gpu_there_are_five_lines_and_a_hint() {
         render_head(&report.view(), Some(&asked), 100) + &render_ending(&report.view(), &end, 100);
     assert!(text.lines().count() <= 5, "{text}");
     assert!(
-        text.contains("no usable GPU here (NVML lists no GPU)") && text.contains("`--on auto`"),
+        text.contains("no usable GPU here (NVML lists no GPU)")
+            && text.contains("`trace --on sim`"),
         "{text}"
     );
-    assert!(text.contains("`cuda-pitfalls doctor` says why"), "{text}");
+    assert!(text.contains("`cuda-pitfalls doctor` (why)"), "{text}");
     assert!(text.contains("Nothing was measured."), "{text}");
 }
 
@@ -321,12 +323,12 @@ fn an_interrupted_run_says_what_was_not_asked() {
     report.run.not_run = vec!["a/question".to_owned(); 12];
     let text = render_ending(&report.view(), &end, 100);
     assert!(
-        text.starts_with("interrupted: 12 not asked\n*** PARTIAL"),
+        text.starts_with("interrupted: 12 not run\n*** PARTIAL"),
         "{text}"
     );
     report.run.interrupted = None;
     let text = render_ending(&report.view(), &end, 100);
-    assert!(text.contains("stopped early: 12 not asked\n"), "{text}");
+    assert!(text.contains("stopped early: 12 not run\n"), "{text}");
 }
 
 #[test]
@@ -338,7 +340,7 @@ fn an_interrupted_run_has_one_count() {
     report.scenarios = vec![cut_off; 9];
     report.run.not_run = vec!["a/question".to_owned(); 3];
     let text = render_ending(&report.view(), &RunEnding::default(), 100);
-    let counts = "interrupted: 3 not asked, 9 not asked to the end\n";
+    let counts = "interrupted: 3 not run, 9 not finished\n";
     assert!(text.starts_with(counts), "{text}");
     assert!(text.ends_with("\nNothing was measured.\n"), "{text}");
 }
@@ -355,7 +357,7 @@ fn the_head_says_what_is_asked_and_how_long_it_takes() {
     };
     let expected = "\
 cuda-pitfalls 0.1.0: 2× NVIDIA H200, driver 580.159.04 (CUDA 13.0), libcudart 13.0
-A context costs 530 MiB here.
+Context size: 530 MiB.
 24 questions (53 variants), up to 3 attempts of each case, about 1 min.
 ";
     assert_eq!(head(&asked), expected);

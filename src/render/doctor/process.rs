@@ -13,7 +13,7 @@ use cuda_pitfalls_core::text::units;
 pub fn text(seen: &ProcessExamination, found: &ProcessFindings, width: usize) -> String {
     let mask = match &found.mask {
         Some(mask) => mask_in_words(mask),
-        None => "its variables may not be read".to_string(),
+        None => "its variables cannot be read".to_string(),
     };
     let mut blocks = vec![
         Block::fact("Process", process_in_words(seen)),
@@ -22,7 +22,7 @@ pub fn text(seen: &ProcessExamination, found: &ProcessFindings, width: usize) ->
     ];
     for library in seen.libraries.iter().flatten() {
         let gone = if library.is_deleted {
-            " (the file is gone since)"
+            " (file deleted)"
         } else {
             ""
         };
@@ -31,19 +31,19 @@ pub fn text(seen: &ProcessExamination, found: &ProcessFindings, width: usize) ->
     }
     blocks.extend(gpu_blocks(seen, found));
     if let Some(folder) = &found.mps {
-        let words = format!("it finds a control pipe in {folder}");
+        let words = format!("control pipe in {folder}");
         blocks.push(Block::fact("MPS", words));
     }
     blocks.push(Block::Gap);
     let wrong = wrong(seen, found);
     blocks.push(if wrong.is_empty() {
-        Block::paragraph("Nothing unusual is seen from outside.")
+        Block::paragraph("No problem is visible from outside.")
     } else {
         Block::list(wrong)
     });
     let unread = unread_parts(seen);
     if !unread.is_empty() {
-        let why = "whose process it is, or the administrator, may (and the kernel's yama/ptrace_scope must let it)";
+        let why = "only the process owner or root may read it (check kernel.yama.ptrace_scope)";
         blocks.push(Block::paragraph(format!(
             "Not readable: {}; {why}.",
             unread.join(", ")
@@ -74,11 +74,11 @@ fn gpu_blocks(seen: &ProcessExamination, found: &ProcessFindings) -> Vec<Block> 
     for held in &found.contexts {
         let memory = match held.used_bytes {
             Some(bytes) => units::bytes(bytes),
-            None => "memory not said".to_string(),
+            None => "memory unknown".to_string(),
         };
         let busy = match held.busy_percent {
             Some(busy) => format!(", at most {busy} % busy in {} s", seen.watched_ms / 1000),
-            None if seen.watched_ms > 0 => ", NVML does not say how busy".to_string(),
+            None if seen.watched_ms > 0 => ", utilization unknown".to_string(),
             None => String::new(),
         };
         let words = format!("{memory}{busy}  {}", held.uuid);
@@ -96,21 +96,21 @@ fn gpu_blocks(seen: &ProcessExamination, found: &ProcessFindings) -> Vec<Block> 
         } else if let Some(end) = &nvml.ended {
             end.by.clone()
         } else {
-            "it counts no GPU".to_string()
+            "it reports no GPU".to_string()
         };
-        let words = format!("not known: NVML does not work here ({why})");
+        let words = format!("unknown: NVML does not work here ({why})");
         blocks.push(Block::fact("GPUs", words));
         return blocks;
     }
     for (index, state) in nvml.gpus.iter().enumerate() {
         if state.reading.processes.is_none() {
             let (why, uuid) = (state.reading.errors.join(", "), &state.gpu.uuid);
-            let words = format!("not known: NVML does not list its processes ({why})  {uuid}");
+            let words = format!("unknown: NVML does not list processes ({why})  {uuid}");
             blocks.push(Block::fact(&format!("GPU {index}"), words));
         }
     }
     if blocks.is_empty() {
-        let none = "NVML lists it on none, so it has no context that can be seen from here";
+        let none = "NVML lists it on no GPU, so no context of it is visible from here";
         blocks.push(Block::fact("GPUs", none));
     }
     blocks
@@ -121,14 +121,13 @@ fn context_in_words(held: &HeldGpu) -> Option<Block> {
     let (used, cost) = (held.used_bytes?, held.context.as_ref()?);
     let (context, rest) = (units::bytes(cost.bytes), used.saturating_sub(cost.bytes));
     let measured = format!(
-        "a context takes {context} on {}, driver {} (measured)",
+        "context size on {}, driver {}: {context} (measured)",
         cost.gpu, cost.driver
     );
     let rest = match rest {
-        0 => "so there is little else".to_owned(),
+        0 => "so little else is allocated".to_owned(),
         rest => format!(
-            "what the other {} are cannot be seen from outside: `cuda-pitfalls trace --memory -- COMMAND` says it, by \
-             owner and line",
+            "to attribute the other {} to owners and lines, run `cuda-pitfalls trace --memory -- COMMAND`",
             units::bytes(rest)
         ),
     };
@@ -141,17 +140,17 @@ fn mask_in_words(mask: &MaskState) -> String {
             .as_ref()
             .map_or("not set".to_string(), |value| format!("\"{value}\""))
     });
-    let start = format!("CUDA_VISIBLE_DEVICES was {at_start} when it was started");
+    let start = format!("CUDA_VISIBLE_DEVICES was {at_start} at start");
     match (mask.is_now_known, mask.is_changed()) {
-        (false, _) => format!("{start}; what it is now may not be read"),
-        (true, false) => format!("{start}, and is so now"),
-        (true, true) => format!("{start}, and is {now} now"),
+        (false, _) => format!("{start}; its current value cannot be read"),
+        (true, false) => format!("{start} and is unchanged"),
+        (true, true) => format!("{start} and is {now} now"),
     }
 }
 
 fn started_in_words(seen: &ProcessExamination, found: &ProcessFindings) -> String {
     let Some(opened) = &found.opened else {
-        return "its open files may not be read".to_string();
+        return "its open files cannot be read".to_string();
     };
     let names = opened.iter().map(|minor| {
         let uuid = seen
@@ -165,9 +164,9 @@ fn started_in_words(seen: &ProcessExamination, found: &ProcessFindings) -> Strin
         )
     });
     match (found.is_started, opened.as_slice()) {
-        (Some(true), []) => "it has NVIDIA's driver open, and no GPU".to_string(),
-        (Some(true), _) => format!("started; the GPUs that it took then: {}", listed(names, "")),
-        _ => "not started: it has no device file of NVIDIA open".to_string(),
+        (Some(true), []) => "the NVIDIA driver is open, but no GPU".to_string(),
+        (Some(true), _) => format!("initialized with: {}", listed(names, "")),
+        _ => "not initialized: no NVIDIA device file is open".to_string(),
     }
 }
 
@@ -182,14 +181,13 @@ fn wrong(seen: &ProcessExamination, found: &ProcessFindings) -> Vec<String> {
             .unwrap_or_default();
         wrong.push(format!(
             "CUDA_VISIBLE_DEVICES became \"{now}\" too late: CUDA has {} open. Set it before the first call that reads \
-             it; `cuda-pitfalls trace -- COMMAND` names that line.",
+             it; `cuda-pitfalls trace -- COMMAND` shows that line.",
             counted(opened, "GPU")
         ));
     }
     for stray in found.idle.iter().filter(|stray| stray.is_busy_elsewhere) {
         wrong.push(format!(
-            "It has a context on GPU {} and did nothing there in {} s, while it worked elsewhere. `cuda-pitfalls trace \
-             -- COMMAND` names the line that made it.",
+            "It has a context on GPU {} but did nothing there in {} s, while it worked on another GPU. `cuda-pitfalls trace -- COMMAND` shows the line that created it.",
             stray.index,
             seen.watched_ms / 1000
         ));
@@ -201,22 +199,22 @@ fn wrong(seen: &ProcessExamination, found: &ProcessFindings) -> Vec<String> {
             .map(|library| library.path.as_str())
             .collect();
         wrong.push(format!(
-            "It has the same library twice: {}. Each has a state and a mask of its own.",
+            "The same library is loaded twice: {}. Each copy has its own state and mask.",
             paths.join(" and ")
         ));
     }
     for library in &found.of_other_version {
         let module = seen.module_version.as_deref().unwrap_or_default();
         wrong.push(format!(
-            "{} is not of the kernel's driver, which is {module}.",
+            "{} does not match the kernel driver, which is {module}.",
             library.path
         ));
     }
     for file in &found.closed {
         let error = file.error.as_deref().unwrap_or_default();
         let then = match found.is_started {
-            Some(true) => "a context that it has stays, and a new one fails",
-            _ => "CUDA does not start in it",
+            Some(true) => "existing contexts keep working, new ones fail",
+            _ => "CUDA cannot start in it",
         };
         wrong.push(format!("It cannot open {} ({error}): {then}.", file.file));
     }
@@ -228,7 +226,7 @@ fn unread_parts(seen: &ProcessExamination) -> Vec<&'static str> {
         (seen.started_with.is_none(), "its variables"),
         (
             seen.now.is_none() && seen.started_with.is_some(),
-            "its variables as they are now",
+            "its current variables",
         ),
         (seen.libraries.is_none(), "its libraries"),
         (seen.open_files.is_none(), "its open files"),
@@ -289,12 +287,11 @@ mod tests {
             told.split_whitespace().collect::<Vec<_>>().join(" ")
         };
         assert!(
-            told(Some(600 << 20))
-                .contains("what the other 100 MiB are cannot be seen from outside")
+            told(Some(600 << 20)).contains("to attribute the other 100 MiB to owners and lines")
         );
-        assert!(told(Some(500 << 20)).contains("a context takes 500 MiB on NVIDIA H100 80GB HBM3"));
+        assert!(told(Some(500 << 20)).contains("context size on NVIDIA H100 80GB HBM3"));
         assert!(
-            !told(None).contains("takes"),
+            !told(None).contains("context size"),
             "NVML does not say how much it has"
         );
     }

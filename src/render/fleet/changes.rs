@@ -39,7 +39,7 @@ pub fn render_merge(fleet: &Fleet, end: impl Into<String>) -> String {
 fn differences_sentence(fleet: &Fleet, told: &[words::Deviation<'_>]) -> String {
     let all = counted(fleet.questions.len(), "question");
     if told.is_empty() {
-        return format!("no machine differs from the others, in {all}");
+        return format!("no machine differs, in {all}");
     }
     let counts = Rank::ALL.map(|rank| {
         (
@@ -128,7 +128,7 @@ fn changed_outcomes(diff: &FleetDiff) -> Vec<Block> {
             words.push(shorten_text(&change, LONGEST));
         }
         lines.push(format!(
-            "{} ({} then, {} now{}): {}",
+            "{} ({} before, {} now{}): {}",
             usual.question,
             counted(usual.old.machines, "machine"),
             usual.new.machines,
@@ -136,7 +136,7 @@ fn changed_outcomes(diff: &FleetDiff) -> Vec<Block> {
             words.join("; ")
         ));
     }
-    let head = counted(lines.len(), "usual outcome") + " changed";
+    let head = counted(lines.len(), "majority outcome") + " changed";
     headed_list(head, lines)
 }
 
@@ -144,8 +144,8 @@ fn changed_outcomes(diff: &FleetDiff) -> Vec<Block> {
 fn changed_differences(diff: &FleetDiff) -> Vec<Block> {
     let mut blocks = Vec::new();
     for (what, all) in [
-        ("began to differ", &diff.began),
-        ("no longer differ", &diff.ceased),
+        ("now differs", &diff.began),
+        ("no longer differs", &diff.ceased),
     ] {
         let mut lines = Vec::new();
         for (machine, changes) in

@@ -12,44 +12,35 @@ use cuda_pitfalls_core::text::counts::group_by_key;
 
 /// Every metric of a fleet, in the order of the file.
 const METRICS: &[Metric] = &[
-    ("fleet_machines", "Machines that sent something."),
-    ("fleet_groups", "Groups of machines that can be compared."),
-    (
-        "fleet_machines_alone",
-        "Machines that are alone in their group.",
-    ),
-    ("fleet_machines_expected", "Machines that were expected."),
+    ("fleet_machines", "Machines with a report."),
+    ("fleet_groups", "Groups of comparable machines."),
+    ("fleet_machines_alone", "Machines alone in their group."),
+    ("fleet_machines_expected", "Expected machines."),
     (
         "fleet_machines_missing",
-        "Machines that were expected and have no report.",
+        "Expected machines without a report.",
     ),
-    (
-        "fleet_machine_missing",
-        "A machine that is missing; always 1.",
-    ),
+    ("fleet_machine_missing", "Missing machine; always 1."),
     (
         "fleet_machines_without_cuda",
-        "Machines on which CUDA does not start.",
+        "Machines where CUDA does not start.",
     ),
     (
         "fleet_machine_without_cuda",
-        "A machine on which CUDA does not start; always 1.",
+        "Machine where CUDA does not start; always 1.",
     ),
     (
         "fleet_machine_left_out",
-        "A machine of which every report is left out; always 1.",
+        "Machine whose reports were all left out; always 1.",
     ),
     (
         "fleet_machine_conflicts",
-        "How many reports of a machine disagree with its latest.",
+        "Reports of a machine that disagree with its latest.",
     ),
-    (
-        "fleet_documents",
-        "Documents that were read, by what became of them.",
-    ),
+    ("fleet_documents", "Documents read, by outcome."),
     (
         "fleet_machines_few_answers",
-        "Machines that answered fewer than nine in ten questions.",
+        "Machines that answered fewer than 90 % of the scenarios.",
     ),
     (
         "fleet_machines_unexpected",
@@ -57,32 +48,32 @@ const METRICS: &[Metric] = &[
     ),
     (
         "fleet_machines_differing",
-        "Machines that differ from the others of their group.",
+        "Machines that differ from their group.",
     ),
     ("fleet_differences", "Differences, by what differs."),
     (
         "fleet_outliers",
-        "Sets of machines that differ in the same things.",
+        "Sets of machines with the same differences.",
     ),
     (
         "fleet_machine_differences",
-        "In how many questions a machine differs.",
+        "Scenarios in which a machine differs.",
     ),
     (
         "fleet_question_differing",
-        "How many machines of a group differ in a question.",
+        "Machines of a group that differ in a scenario.",
     ),
     (
         "fleet_first_run_timestamp_seconds",
-        "When the earliest merged run began.",
+        "Start of the earliest merged run.",
     ),
     (
         "fleet_last_run_timestamp_seconds",
-        "When the latest merged run began.",
+        "Start of the latest merged run.",
     ),
     (
         "fleet_build_info",
-        "The version that merged, and who answered; always 1.",
+        "Version that merged, and provenance; always 1.",
     ),
 ];
 

@@ -81,16 +81,16 @@ fn few_answer_words(few: &FewAnswers, fleet: &Fleet, most: usize) -> Option<Stri
     }
     let words = any_names(&lines, most)?;
     Some(format!(
-        "of the questions that most of the group answered: {words}"
+        "scenarios answered, of those most of the group answered: {words}"
     ))
 }
 
 /// Returns the sentence for a fleet without differences.
 pub(super) fn no_difference(few: &FewAnswers) -> &'static str {
     if few.is_empty() {
-        "No machine differs from the others of its group."
+        "No machine differs from its group."
     } else {
-        "No machine differs from the others of its group in what it answered."
+        "No machine differs from its group in the available answers."
     }
 }
 
@@ -130,7 +130,7 @@ pub(super) fn label_words(outliers: &Outliers) -> Option<String> {
         return None;
     }
     let labels = outliers.labels.join(" or ");
-    Some(format!("all machines with {labels}, and no others"))
+    Some(format!("exactly the machines with {labels}"))
 }
 
 /// Returns the machines with answers that cannot be compared, and that differ in nothing else: they are alone in each
@@ -222,9 +222,9 @@ pub(super) fn group(
         }
     }
     let mut words = match (group.machines.len(), differing.len()) {
-        (1, _) => return "1 machine: nothing is compared with it".to_owned(),
+        (1, _) => return "1 machine: nothing to compare with".to_owned(),
         (count, 0) if split == 0 && few_count > 0 => {
-            format!("{count} machines, none differs in what it answered")
+            format!("{count} machines, no differences in the available answers")
         }
         (count, 0) if split == 0 => format!("{count} machines, none differs"),
         (count, 0) => format!("{count} machines"),
@@ -301,7 +301,10 @@ pub(super) fn counts(fleet: &Fleet, told: &[Deviation<'_>]) -> Vec<(Tone, String
     }
     let (few, unexpected) = (few_answers(fleet).len(), unexpected_machines(fleet));
     counts.push(match count_differing(fleet, told) {
-        0 if few > 0 => (Tone::Plain, "none differs in what it answered".to_owned()),
+        0 if few > 0 => (
+            Tone::Plain,
+            "no differences in the available answers".to_owned(),
+        ),
         // If nothing differs because all are wrong, the count is not shown as good.
         0 if unexpected + no_cuda > 0 => (Tone::Plain, "none differs".to_owned()),
         0 => (Tone::Good, "none differs".to_owned()),
@@ -430,7 +433,7 @@ fn name_conflicts(fleet: &Fleet, most: usize) -> Vec<String> {
         let count = counted(all.len() as u64, "machine");
         let names = names(all, most);
         conflicts.push(format!(
-            "{count} with other GPUs have one name, {shared}: {names}"
+            "{count} with different GPUs share a name, {shared}: {names}"
         ));
     }
     let more = disagreeing.len().saturating_sub(most);
@@ -465,7 +468,7 @@ fn dated_ahead(fleet: &Fleet, most: usize) -> Option<String> {
     let names = any_names(&ahead, most)?;
     let count = counted(ahead.len() as u64, "machine");
     Some(format!(
-        "{count} with a report that is dated in the future: {names}"
+        "{count} with a report dated in the future: {names}"
     ))
 }
 
@@ -474,13 +477,13 @@ fn lone_machines_sentence(fleet: &Fleet, most: usize) -> Option<String> {
     match alone(fleet).as_slice() {
         [] => None,
         [alone] => Some(format!(
-            "{alone} is alone in its group: its answers are compared with none"
+            "{alone} is alone in its group: nothing to compare with"
         )),
         all => {
             let names = names(all, most);
             let count = all.len();
             Some(format!(
-                "{count} machines are alone in their groups, their answers are compared with none: {names}"
+                "{count} machines are alone in their groups: nothing to compare with: {names}"
             ))
         }
     }

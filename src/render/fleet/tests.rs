@@ -32,15 +32,16 @@ Read        8 documents: 6 merged, 1 duplicate, 1 truncated; run from
             cuda-pitfalls 0.1.0
 Missing     1 of 7 expected (node-7)
 Unlisted    1 (node-6)
-Alone       node-6 is alone in its group: its answers are compared with none
+Alone       node-6 is alone in its group: nothing to compare with
 Differ most node-2 in 1 question, node-3 in 1 question, node-4 in 1 question,
             node-5 in 1 question
 
 What differs
-From what is usual, the most important first. A machine that differs is not
-wrong for that.
+Compared with the majority of each group, largest impact first. A difference is
+not necessarily a fault.
  1. node-3
-    Differ in   context/set-device-is-eager: another verdict on 1 of 5 machines
+    Differ in   context/set-device-is-eager: different verdict on 1 of 5
+                machines
                 Does cudaSetDevice alone make a context?
                 pitfalls/context/set-device-is-eager.md
     How         verdict: usual yes (reproduced) (4); these no (not_reproduced)
@@ -66,10 +67,10 @@ fn heads(fleet: &Fleet) -> Vec<String> {
 #[test]
 fn what_matters_most_comes_first() {
     let wanted = [
-        "context/set-device-is-eager: another verdict on 1 of 5 machines",
-        "visibility/mask-after-count: other facts on 1 of 5 machines",
+        "context/set-device-is-eager: different verdict on 1 of 5 machines",
+        "visibility/mask-after-count: different results on 1 of 5 machines",
         "survey calls: cudaMalloc: no answer on 1 of 5 machines",
-        "memory/malloc-granularity: other bytes on 1 of 5 machines",
+        "memory/malloc-granularity: different memory on 1 of 5 machines",
     ];
     assert_eq!(heads(&fleet()), wanted);
     // A few of many come before a group that is split, and a larger group before a smaller one.
@@ -91,10 +92,10 @@ fn what_matters_most_comes_first() {
         })
         .collect();
     let wanted = [
-        "visibility/mask-after-count: another verdict on 1 of 81 machines",
-        "memory/malloc-granularity: another verdict on 1 of 9 machines",
-        "survey calls: cudaMalloc: another verdict on 1 of 9 machines",
-        "context/set-device-is-eager: another verdict: 6 against 6, no majority",
+        "visibility/mask-after-count: different verdict on 1 of 81 machines",
+        "memory/malloc-granularity: different verdict on 1 of 9 machines",
+        "survey calls: cudaMalloc: different verdict on 1 of 9 machines",
+        "context/set-device-is-eager: different verdict: 6 against 6, no majority",
     ];
     assert_eq!(heads(&fleet.ranked()), wanted);
 }
@@ -198,7 +199,7 @@ fn a_fleet_in_order_says_so() {
         "{shown}"
     );
     assert!(
-        shown.contains("No machine differs from the others of its group."),
+        shown.contains("No machine differs from its group."),
         "{shown}"
     );
     fleet.machines.clear();

@@ -136,7 +136,7 @@ impl<'f> FleetView<'f> {
             && limits.folded > 0
             && expected.missing.len() > limits.names
         {
-            let summary = format!("All {} that are missing", expected.missing.len());
+            let summary = format!("All {} missing", expected.missing.len());
             let names = Block::paragraph(Text::join(&expected.missing, ", "));
             blocks.push(Block::Fold(summary, vec![names]));
         }
@@ -152,18 +152,18 @@ impl<'f> FleetView<'f> {
         }
         let (first, rest) = rows.split_at(rows.len().min(self.limits.rows));
         let (folded, rest) = rest.split_at(rest.len().min(self.limits.folded));
-        let caption = "From what is usual, the most important first. A machine that differs is not wrong for that.";
+        let caption = "Compared with the majority of each group, largest impact first. A difference is not necessarily a fault.";
         blocks.push(self.table(caption, first));
         if !folded.is_empty() {
             let summary = format!("{} more of {}", folded.len(), rows.len());
             blocks.push(Block::Fold(
                 summary,
-                vec![self.table("Less important ones, in the same order.", folded)],
+                vec![self.table("Lower impact, in the same order.", folded)],
             ));
         }
         if !rest.is_empty() {
             blocks.push(Block::paragraph(format!(
-                "And {} more: --as html and json have them all.",
+                "{} more: use --as html or --as json.",
                 rest.len()
             )));
         }
@@ -316,7 +316,7 @@ impl<'f> FleetView<'f> {
                 shorten_text(&one.why, LONGEST),
             ]);
         }
-        let caption = "Examples of documents that were not merged, with the reason.";
+        let caption = "Examples of documents that were not merged, with reasons.";
         let table = Table {
             caption: caption.into(),
             ..Table::new(["Document", "Bucket", "Why"], rows)

@@ -13,10 +13,10 @@ use cuda_pitfalls_core::verdict::Kind;
 
 pub(super) fn rank_words(rank: Rank) -> &'static str {
     match rank {
-        Rank::Verdict => "another verdict",
-        Rank::Fact => "other facts",
+        Rank::Verdict => "different verdict",
+        Rank::Fact => "different results",
         Rank::NoAnswer => "no answer",
-        Rank::Bytes => "other bytes",
+        Rank::Bytes => "different memory",
     }
 }
 
@@ -142,8 +142,8 @@ fn list_contrasts(
             for fact in facts {
                 contrasts.push(Contrast::new(
                     &about(fact),
-                    seen_or(fact.usual.as_ref(), "no such fact"),
-                    seen_or(fact.these.as_ref(), "no such fact"),
+                    seen_or(fact.usual.as_ref(), "absent"),
+                    seen_or(fact.these.as_ref(), "absent"),
                 ));
             }
             contrasts

@@ -22,7 +22,7 @@ pub fn text(scenario: &Scenario, width: usize) -> String {
     ]));
     // A command is not broken: it is copied.
     page.extend([
-        Block::fact("ask it here", Text::code(command(scenario))),
+        Block::fact("run it here", Text::code(command(scenario))),
         Block::Gap,
     ]);
     page.extend(field_blocks(scenario));
@@ -47,7 +47,7 @@ fn field_blocks(scenario: &Scenario) -> Vec<Block> {
     let step = format_seconds(scenario.step_timeout_ms);
     let attempt = format_seconds(scenario.timeout_ms);
     let mixture = if scenario.nondeterministic {
-        "a mixture is an answer"
+        "a mix of outcomes is expected"
     } else {
         ""
     };
@@ -102,10 +102,10 @@ fn instance_blocks(scenario: &Scenario, instance: &Instance) -> Vec<Block> {
         blocks.extend(case_blocks(case));
     }
     if !scenario.no_control.is_empty() {
-        let heading = format!("There is no control: {}", scenario.no_control);
+        let heading = format!("No control: {}", scenario.no_control);
         blocks.push(heading_block(&heading));
     }
-    blocks.push(heading_block("The pitfall shows in an attempt when"));
+    blocks.push(heading_block("The pitfall occurs in an attempt if"));
     blocks.push(check_list(&instance.effect));
     let (mut expected, mut sources) = (Vec::new(), Vec::new());
     for expectation in &instance.expect {

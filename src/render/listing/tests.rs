@@ -35,7 +35,7 @@ fn a_scenario_is_shown_in_words() {
         "visibility/late\n",
         "symptoms    CUDA_VISIBLE_DEVICES is ignored; My work runs on another GPU than the one I chose\n",
         "messages    it came too late\n",
-        "versions    since driver 535 the pitfall shows\n",
+        "versions    since driver 535 the pitfall occurs\n",
         "needs       2 GPUs, driver >= 525\n",
         "     2  B = pthread_create()\n",
         "     3  cuDeviceGetCount()  on B  [count]\n",
@@ -144,7 +144,7 @@ fn what_most_readers_came_for_fits_the_first_screen() {
             );
             let (asked, rest) = text.split_once("\n\n").unwrap();
             assert!(
-                asked.contains("\nask it here cuda-pitfalls run ")
+                asked.contains("\nrun it here cuda-pitfalls run ")
                     && !rest.contains("\nworkaround "),
                 "{text}"
             );

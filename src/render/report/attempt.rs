@@ -71,7 +71,7 @@ fn reading(attempt: &Attempt) -> String {
             words.push_str(&format!(", {} stalls", run.stalls.len()));
         }
         if run.truncated {
-            words.push_str(", changes past the limit left out");
+            words.push_str(", changes beyond the limit omitted");
         }
     }
     words.push('.');
@@ -84,7 +84,7 @@ fn end(exit: &ProcessExit) -> Option<String> {
     words.extend(
         exit.signal
             .as_ref()
-            .map(|signal| format!("died of {signal}")),
+            .map(|signal| format!("killed by {signal}")),
     );
     words.extend(
         exit.code
@@ -111,7 +111,7 @@ fn end(exit: &ProcessExit) -> Option<String> {
         words.push("could not be killed".to_owned());
     }
     if exit.oom_killed {
-        words.push("was ended for lack of memory".to_owned());
+        words.push("was ended because host memory ran out".to_owned());
     }
     (!words.is_empty()).then(|| words.join(", "))
 }

@@ -107,7 +107,7 @@ pub(super) fn table(report: &ReportView<'_>, folders: &Folders<'_>) -> Block {
         rows.push(row(&instances, largest));
         classes.push(folders.filter_classes(instances.iter().map(|(_, scenario)| *scenario)));
     }
-    let caption = "What needs attention comes first. Memory is the change since before the process. \
+    let caption = "Problems come first. Memory is the change since before the process. \
         The upper bar is the trap, the lower one the control.";
     let mut columns = COLUMNS.as_slice();
     let has_exceptions = rows

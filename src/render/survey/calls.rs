@@ -218,8 +218,8 @@ fn why_refused(row: &CallRow, recipes: Option<&Recipes>) -> String {
     match said {
         Some(why) => why.to_string(),
         None if row.library == CallLibrary::Driver.name() => {
-            "returns its error before it asks for an initialised driver".to_string()
+            "returns its error before it checks that the driver is initialized".to_string()
         }
-        None => "other arguments were not asked yet".to_string(),
+        None => "other arguments not measured yet".to_string(),
     }
 }

@@ -21,8 +21,8 @@ pub(super) fn changes(rows: &[&CallRow]) -> [Section; 2] {
     let Some(asked) = asked_sentence(&all) else {
         return Default::default();
     };
-    let mut changed = change_section("What changed between versions of libcudart", "libcudart");
-    let title = "Calls of libcudart that were added or removed";
+    let mut changed = change_section("Changes between libcudart versions", "libcudart");
+    let title = "Calls added to or removed from libcudart";
     let mut moved = change_section(title, "exported by");
     changed.text.push(asked);
     let counts = by_call.values().map(BTreeMap::len);
@@ -30,7 +30,7 @@ pub(super) fn changes(rows: &[&CallRow]) -> [Section; 2] {
     if whole < by_call.len() {
         let calls = by_call.len();
         changed.text.push(format!(
-            "{whole} of {calls} calls were asked with each of them, the rest with some. A range names those that were."
+            "{whole} of {calls} calls were measured with every version, the others with some. Ranges show which versions were measured."
         ));
     }
     for (call, versions) in by_call {
@@ -45,7 +45,7 @@ pub(super) fn changes(rows: &[&CallRow]) -> [Section; 2] {
         section.rows.extend(run_rows(call, &did, &all, !is_moved));
     }
     if changed.rows.is_empty() && all.len() > 1 {
-        let same = "Every call did the same with each of them.";
+        let same = "Every call behaved the same with every version.";
         changed.text.push(same.to_string());
     }
     if moved.rows.is_empty() {
@@ -59,9 +59,9 @@ fn asked_sentence(all: &[Version]) -> Option<String> {
     let names: Vec<String> = all.iter().map(|version| name(version)).collect();
     match names.as_slice() {
         [] => None,
-        [only] => Some(format!("Of libcudart only {only} was asked.")),
+        [only] => Some(format!("Only libcudart {only} was measured.")),
         some => Some(format!(
-            "{} versions were asked: {}.",
+            "{} versions were measured: {}.",
             some.len(),
             some.join(", ")
         )),

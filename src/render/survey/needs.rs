@@ -27,7 +27,7 @@ pub(super) fn rows(sources: &[NamedSurvey]) -> Vec<FactRow> {
         let asked = row.asked.iter().map(|asked| {
             let files = asked.files.iter().filter(|(path, _)| !path.contains(".so")).map(|(path, used)| {
                 let how = if used.written { " (written)" } else { "" };
-                format!("{path}{}{how}", if used.exists { "" } else { " (not there)" })
+                format!("{path}{}{how}", if used.exists { "" } else { " (missing)" })
             });
             let calls = asked.system_calls.iter().map(|(call, times)| format!("{call} {times}"));
             json!({"during": asked.during, "files": files.collect::<Vec<_>>().join("; "), "calls": listed(calls, "")})
@@ -69,11 +69,11 @@ fn effect(row: &NeedRow, rows: &[NeedRow]) -> Option<String> {
             .collect();
         let first = seen.first().filter(|first| usual.first() != Some(*first));
         let first = first
-            .map(|gpu| format!("; ordinal 0 is GPU {gpu}"))
+            .map(|gpu| format!("; device 0 is GPU {gpu}"))
             .unwrap_or_default();
         return Some(format!("{} not counted{first}", gone.join(" and ")));
     }
-    failure.or_else(|| Some("no GPU is seen".to_string()))
+    failure.or_else(|| Some("no GPU is visible".to_string()))
 }
 
 /// Returns the needs of each program, and whether it works with everything else denied.
@@ -93,9 +93,9 @@ fn least_table(title: String, rows: &[NeedRow]) -> Section {
     let header = [
         "program",
         "needs",
-        "may be refused",
-        "refused together",
-        "works with them refused",
+        "may be denied",
+        "denied together",
+        "works with them denied",
     ];
     Section::new(
         title,
@@ -131,9 +131,9 @@ fn least_line(rows: &[NeedRow], program: NeedsProgram) -> Vec<String> {
         .collect();
     let verified = match least.is_enough() {
         None => "not asked".to_string(),
-        Some(false) => "no: something else is needed too".to_string(),
+        Some(false) => "no: something else is needed".to_string(),
         Some(true) => format!(
-            "yes{}: {} of {} break it if they are refused too{}",
+            "yes{}: {} of {} break it if they are also denied{}",
             if one_of.is_empty() {
                 String::new()
             } else {
@@ -149,7 +149,7 @@ fn least_line(rows: &[NeedRow], program: NeedsProgram) -> Vec<String> {
         ),
     };
     let needed = if program.is_framework() {
-        format!("beside the driver: {}", list(needed))
+        format!("in addition to the driver: {}", list(needed))
     } else {
         list(needed)
     };

@@ -37,18 +37,18 @@ fn head_lines(document: &SurveyDocument, needed: &Permissions) -> Vec<String> {
     )];
     if !needed.lacks.is_empty() {
         said.push(format!(
-            "INCOMPLETE: nothing was refused to {}, so what these need is missing here",
+            "INCOMPLETE: nothing was denied to {}, so their needs are missing here",
             names(&needed.lacks)
         ));
     }
     if document.provenance == Provenance::Simulated {
-        said.push("SIMULATED: not evidence".to_string());
+        said.push("SIMULATED: says nothing about real hardware".to_string());
     }
     said.push(
         match needed.verified {
-            Some(true) => "Verified: with everything else refused they did the same, on this machine, by a filter",
-            Some(false) => "NOT ENOUGH: with everything else refused they did something else",
-            None => "Not verified: they were not run with everything else refused",
+            Some(true) => "Verified on this machine: with everything else denied by a filter, they did the same",
+            Some(false) => "NOT ENOUGH: with everything else denied, they behaved differently",
+            None => "Not verified: they were not run with everything else denied",
         }
         .to_string(),
     );
@@ -151,7 +151,7 @@ mod tests {
         // The runtime and NVML were not asked.
         assert!(comment.contains("Not verified"), "{comment}");
         assert!(
-            comment.contains("INCOMPLETE: nothing was refused to runtime, nvml"),
+            comment.contains("INCOMPLETE: nothing was denied to runtime, nvml"),
             "{comment}"
         );
         assert!(crate::survey::as_format(&survey("CUDA_SUCCESS"), Format::Junit, "x").is_none());
@@ -167,6 +167,6 @@ mod tests {
             fine.contains("uname, except by ENOSYS") && fine.contains("yes: 1 of 3 break it"),
             "{fine}"
         );
-        assert!(page("CUDA_ERROR_UNKNOWN").contains("no: something else is needed too"));
+        assert!(page("CUDA_ERROR_UNKNOWN").contains("no: something else is needed"));
     }
 }

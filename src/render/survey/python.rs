@@ -15,8 +15,7 @@ use cuda_pitfalls_core::text::units;
 
 /// Caveat for a survey without a GPU.
 const NO_GPU: &str = "\
-There was no GPU. What is seen of a line it does; but a line that finds no GPU, or a driver that is older than its \
-libcudart, may stop before it does what it does elsewhere: there `no` proves nothing.";
+There was no GPU. A `yes` is reliable. A line that finds no GPU, or a driver older than its libcudart, may stop early, so a `no` proves nothing.";
 
 /// Values and exceptions are cut to this many bytes in a table.
 const LONGEST: usize = 80;
@@ -107,7 +106,7 @@ pub(super) fn interpreter_section(sources: &[NamedSurvey]) -> Section {
             vec![
                 own,
                 if packages.is_empty() {
-                    "none of those that rows need"
+                    "none of the packages that rows need"
                 } else {
                     packages
                 }
@@ -142,7 +141,7 @@ fn mask_words(facts: &PythonFacts) -> String {
             let status = facts
                 .init_status
                 .as_deref()
-                .unwrap_or("another status in each attempt");
+                .unwrap_or("a different status in each attempt");
             format!("cuInit returns {status}{child}")
         }
         (_, reads) => yes_no_unknown(reads).to_string(),

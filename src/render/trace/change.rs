@@ -51,7 +51,7 @@ impl<'a> LineChange<'a> {
             sentence = format!("{at}: {sentence}");
         }
         if let Some(read_at) = &self.read_at {
-            sentence += &format!("; CUDA was initialised at {read_at}");
+            sentence += &format!("; CUDA was initialized at {read_at}");
         }
         sentence
     }

@@ -48,7 +48,7 @@ impl EntryKind {
             EntryKind::Fork => ("fork", "fork"),
             EntryKind::Error => ("error", "failure"),
             EntryKind::Limit => ("limit", "limit"),
-            EntryKind::HostMemory => ("page-locked memory", "host"),
+            EntryKind::HostMemory => ("pinned memory", "host"),
             EntryKind::Sharing => ("peer access, IPC", "sharing"),
             EntryKind::Other => ("other", "other"),
         }
@@ -234,7 +234,7 @@ pub(super) fn entries<'a>(
 pub(super) fn line_words(place: &UserLine) -> String {
     let line = line_in_words(&place::shorten_place(&place.file), place.line);
     if place.is_beside {
-        format!("a thread beside {line}")
+        format!("other thread (main thread at {line})")
     } else {
         line
     }

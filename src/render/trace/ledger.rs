@@ -69,7 +69,7 @@ impl LedgerView<'_, '_> {
     fn end(&self) -> Vec<Block> {
         let Ledger { peak, end, .. } = self.ledger;
         if peak.t_ns == end.t_ns {
-            return vec![Block::paragraph("That was its last reading too.")];
+            return vec![Block::paragraph("This was also the last reading.")];
         }
         let [at_peak, at_end] = [peak, end].map(|table| table.charged_bytes.unwrap_or(0));
         if at_peak.abs_diff(at_end) > at_peak / 10 {
@@ -77,7 +77,7 @@ impl LedgerView<'_, '_> {
         }
         let rest = end
             .unattributed_bytes
-            .map(|_| format!("; not attributed: {}", unattributed_words(end)));
+            .map(|_| format!("; unattributed: {}", unattributed_words(end)));
         vec![Block::paragraph(format!(
             "{}{}.",
             self.charge_words("At its end", end),
@@ -85,15 +85,15 @@ impl LedgerView<'_, '_> {
         ))]
     }
 
-    /// Returns the process's memory as NVML reports it: `At its peak, after 4.00 s, NVML charges it 5400 MiB`.
+    /// Returns the process's memory as NVML reports it: `At its peak, after 4.00 s, NVML reports 5400 MiB for this process`.
     fn charge_words(&self, when: &str, table: &LedgerTable) -> String {
         let at = place::since_start(self.seen.trace, table.t_ns);
         let charge = match (table.charged_bytes.map(units::bytes), self.ledger.is_own) {
             (None, _) => "NVML could not be read".to_owned(),
-            (Some(size), true) => format!("NVML charges it {size}"),
+            (Some(size), true) => format!("NVML reports {size} for this process"),
             (Some(size), false) => {
                 format!(
-                    "{size} more are in use on its GPU than before the program began (NVML does not list it)"
+                    "its GPU has {size} more in use than before the program started (NVML does not list the process)"
                 )
             }
         };
@@ -131,7 +131,7 @@ impl LedgerView<'_, '_> {
             push_closing(bytes, "other processes".to_owned());
         }
         if table.unattributed_bytes.is_some() {
-            push_closing(unattributed_words(table), "not attributed".to_owned());
+            push_closing(unattributed_words(table), "unattributed".to_owned());
         }
         Table::new(COLUMNS, rows)
     }
@@ -183,10 +183,10 @@ impl LedgerView<'_, '_> {
             reach = reach.max(saturating_signed(bytes));
         }
         Chart {
-            title: format!("Memory over time of {name}, by owner, and what NVML charges"),
+            title: format!("Memory of {name} over time, by owner, and as NVML reports it"),
             span_ns: (from, to),
             lines: vec![ChartLine {
-                name: "what NVML charges; the gap below it is not attributed".to_owned(),
+                name: "reported by NVML; the gap below is unattributed".to_owned(),
                 colour: LINE_COLOR,
                 points: charged,
             }],
@@ -221,7 +221,7 @@ fn owner_areas(ledger: &Ledger) -> Vec<ChartLine> {
     areas
 }
 
-const COLUMNS: [&str; 4] = ["Memory", "For", "Whose", "Line"];
+const COLUMNS: [&str; 4] = ["Memory", "Type", "Owner", "Line"];
 
 /// Returns the bytes of a row, and how far they can be trusted.
 fn memory(row: &LedgerRow) -> String {
@@ -246,7 +246,7 @@ fn unattributed_words(table: &LedgerTable) -> String {
 fn band_name<'a>(band: &LedgerBand<'a>) -> &'a str {
     match band {
         LedgerBand::Owner(owner) => owner.name,
-        LedgerBand::Imported => "another's memory, at most",
+        LedgerBand::Imported => "imported memory, at most",
         LedgerBand::Managed => "managed memory, at most",
         LedgerBand::Others => "other processes of the program",
     }
@@ -266,7 +266,7 @@ mod tests {
     /// Returns the section on a terminal of 80 columns.
     fn told(trace: &Trace) -> String {
         let text = view::text(&TraceView::bare(trace), 80);
-        let (_, section) = text.split_once("Whose the memory is\n\n").unwrap();
+        let (_, section) = text.split_once("Memory by owner\n\n").unwrap();
         section.trim_end().rsplit_once("\n\n").unwrap().0.to_owned()
     }
 
@@ -288,34 +288,34 @@ mod tests {
     fn a_terminal_has_the_rows_of_the_peak_and_of_an_end_that_is_not_like_it() {
         let wanted = "\
 pid 4711 on GPU 1
-At its peak, after 4.00 s, NVML charges it 5400 MiB:
-Memory            For                Whose                        Line
-──────────────────────────────────────────────────────────────────────────────
-2048 MiB          allocations        PyTorch's caching allocator  train.py:40
-1800 MiB          allocations        PyTorch's caching allocator  train.py:47
-521 MiB           context            PyTorch                      train.py:35
-512 MiB           physical memory    NCCL                         train.py:36
-at most 100 MiB   managed memory     the program itself           train.py:50
-about 70 MiB      code and its data  PyTorch                      train.py:41
-at most 64 MiB    another's memory   the program itself           train.py:51
-34 MiB            in the driver      cuBLAS                       train.py:41
-30 MiB            arrays             the program itself           train.py:53
-24 MiB            rest of pools      the driver
-at least 197 MiB  not attributed
+At its peak, after 4.00 s, NVML reports 5400 MiB for this process:
+Memory            Type                Owner                        Line
+───────────────────────────────────────────────────────────────────────────────
+2048 MiB          allocations         PyTorch's caching allocator  train.py:40
+1800 MiB          allocations         PyTorch's caching allocator  train.py:47
+521 MiB           context             PyTorch                      train.py:35
+512 MiB           physical memory     NCCL                         train.py:36
+at most 100 MiB   managed memory      the program itself           train.py:50
+about 70 MiB      kernel code         PyTorch                      train.py:41
+at most 64 MiB    imported memory     the program itself           train.py:51
+34 MiB            driver-internal     cuBLAS                       train.py:41
+30 MiB            arrays              the program itself           train.py:53
+24 MiB            unused pool memory  the driver
+at least 197 MiB  unattributed
 
-At its end, after 5.20 s, NVML charges it 2900 MiB:
+At its end, after 5.20 s, NVML reports 2900 MiB for this process:
 ";
         let section = told(&fixture::memory());
         assert!(section.starts_with(wanted), "{section}");
         let wanted = "\
 pid 4711 on GPU 0
-At its peak, after 2.41 s, NVML charges it 524 MiB:
-Memory   For             Whose    Line
-──────────────────────────────────────────────
-518 MiB  context         PyTorch  train.py:52
-6 MiB    not attributed
+At its peak, after 2.41 s, NVML reports 524 MiB for this process:
+Memory   Type          Owner    Line
+────────────────────────────────────────────
+518 MiB  context       PyTorch  train.py:52
+6 MiB    unattributed
 
-That was its last reading too.
+This was also the last reading.
 ";
         assert!(section.contains(wanted), "{section}");
     }
@@ -328,10 +328,10 @@ That was its last reading too.
             "{section}"
         );
         assert!(
-            section.contains("\n6 MiB    … in 3 more rows\n-20 MiB  not attributed\n"),
+            section.contains("\n6 MiB    … in 3 more rows\n-20 MiB  unattributed\n"),
             "{section}"
         );
-        let last = "At its end, after 0.023 s, NVML charges it 95 MiB; not attributed: -24 MiB.";
+        let last = "At its end, after 0.023 s, NVML reports 95 MiB for this process; unattributed:\n-24 MiB.";
         assert!(section.ends_with(last), "{section}");
     }
 
@@ -339,11 +339,11 @@ That was its last reading too.
     fn a_process_that_nvml_does_not_list_is_told_of_the_whole_gpu_and_one_that_was_not_read_of_nothing()
      {
         let section = told(&read(1, [None, Some(100)], [None, Some(100)]));
-        let words = "100 MiB more are in use on its GPU than before the\nprogram began (NVML does not list it):\n";
+        let words = "its GPU has 100 MiB more in use than before the\nprogram started (NVML does not list the process):\n";
         assert!(section.contains(words), "{section}");
         let section = told(&read(1, [None, None], [None, None]));
         assert!(
-            section.contains("NVML could not be read:\n") && !section.contains("not attributed"),
+            section.contains("NVML could not be read:\n") && !section.contains("unattributed"),
             "{section}"
         );
     }
@@ -363,7 +363,7 @@ That was its last reading too.
         let rows = [
             "<th scope=\"col\">Owner</th><th scope=\"col\">Peak, MiB</th><th scope=\"col\">End, MiB</th></tr>",
             "<td><span class=\"chip g0\"></span>PyTorch&#39;s caching allocator</td><td>3848.0</td><td>1024.0</td>",
-            "<td>not attributed</td><td>at least 197.0</td><td>at least 521.0</td>",
+            "<td>unattributed</td><td>at least 197.0</td><td>at least 521.0</td>",
             "<td><strong>NVML</strong></td><td><strong>5400.0</strong></td><td><strong>2900.0</strong></td>",
             "<td data-name=\"Peak, MiB\">2048.0</td><td data-name=\"End, MiB\">1024.0</td>",
             "<td data-name=\"Peak, MiB\">1800.0</td><td data-name=\"End, MiB\"></td>",
@@ -389,7 +389,7 @@ That was its last reading too.
             view::render_markdown(&seen),
             view::render_html(&seen),
         ] {
-            assert!(form.contains("another thread "), "{line}: {form}");
+            assert!(form.contains("other thread"), "{line}: {form}");
         }
     }
 
@@ -402,7 +402,7 @@ That was its last reading too.
             view::render_markdown(&seen),
             view::render_html(&seen),
         ] {
-            assert!(!form.contains("Whose the memory is"));
+            assert!(!form.contains("Memory by owner"));
         }
     }
 }

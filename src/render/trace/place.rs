@@ -82,7 +82,7 @@ pub(super) fn other_thread_line(event: &TraceEvent) -> Option<String> {
     if let Some(entry) = beside.entry() {
         way += &format!(" → {}", shorten_place(&entry.name()));
     }
-    Some(format!("meanwhile the program was at {way}"))
+    Some(format!("main thread at {way}"))
 }
 
 fn own_frame(frame: &Frame) -> String {

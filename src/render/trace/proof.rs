@@ -41,7 +41,7 @@ pub(super) fn scenario_section(scenario: &Scenario) -> Block {
         .map(str::to_owned)
         .collect();
     let body = vec![Block::Fold(
-        "What it asks, does and expects".to_owned(),
+        "Question, steps and expected result".to_owned(),
         vec![Block::Code("", lines)],
     )];
     Block::Entry(Entry {

@@ -59,25 +59,23 @@ const FORBIDDEN: PolicyRule = PolicyRule {
 pub(super) const POLICY_RULES: [PolicyRule; 7] = [
     PolicyRule {
         id: "cuinit",
-        title: "CUDA is initialised",
-        why: "The first cuInit of a process reads CUDA_VISIBLE_DEVICES and other variables. Writes after it have no \
-              effect, and children that are forked after it cannot use CUDA. --forbid cuinit makes this an error.",
+        title: "CUDA is initialized",
+        why: "The first cuInit of a process reads CUDA_VISIBLE_DEVICES and other variables. Later writes have no effect, and children forked later cannot use CUDA. --forbid cuinit makes this an error.",
         scenario: Some("visibility/mask-after-cuinit"),
         level: Level::Note,
     },
     PolicyRule {
         id: "context",
-        title: "a context is made on a GPU",
-        why: "A context takes hundreds of MiB of its GPU until it is destroyed or its process ends. --forbid context, \
+        title: "a context is created on a GPU",
+        why: "A context uses hundreds of MiB on its GPU until it is destroyed or its process ends. --forbid context, \
               or context:gpu0 for one GPU, makes this an error.",
         scenario: Some("context/first-call-makes-one"),
         level: Level::Note,
     },
     PolicyRule {
         id: "stray",
-        title: "a context on a GPU on which the process does no work",
-        why: "The process has a context on another GPU too, and launches, copies and allocates nothing here. The \
-              memory of the context is lost to others. --forbid stray makes this an error.",
+        title: "a context on a GPU where the process does no work",
+        why: "The process also has a context on another GPU, and launches, copies and allocates nothing here. Its memory is unavailable to other processes. --forbid stray makes this an error.",
         scenario: Some("context/first-call-makes-one"),
         level: Level::Error,
     },
@@ -90,19 +88,19 @@ pub(super) const POLICY_RULES: [PolicyRule; 7] = [
     },
     PolicyRule {
         id: "max-bytes",
-        title: "the memory of a GPU grows by more than is allowed",
+        title: "the memory of a GPU grows by more than allowed",
         why: "--max-bytes says by how much the memory of a GPU may grow.",
         ..FORBIDDEN
     },
     PolicyRule {
         id: "unattributed",
-        title: "more memory of a process is not attributed than is allowed",
-        why: "--forbid unattributed>SIZE says how much of what NVML charges may be in no row of the ledger.",
+        title: "more memory of a process is unattributed than allowed",
+        why: "--forbid unattributed>SIZE limits the memory that NVML reports but no row of the ledger explains.",
         ..FORBIDDEN
     },
     PolicyRule {
         id: "owner",
-        title: "a library holds more memory than is allowed",
+        title: "a library holds more memory than allowed",
         why: "--forbid owner=NAME>SIZE says how much a library may hold when its process holds the most.",
         ..FORBIDDEN
     },
@@ -139,7 +137,7 @@ struct Occurrence<'a> {
 /// Returns the prefix of every message about a trace of the simulated machine.
 pub(super) fn simulated(seen: &TraceView) -> &'static str {
     match seen.trace.start.provenance {
-        Provenance::Simulated => "SIMULATED, not evidence: ",
+        Provenance::Simulated => "SIMULATED: ",
         Provenance::Measured => "",
     }
 }
@@ -401,7 +399,7 @@ fn message(seen: &TraceView, group: &[Occurrence]) -> String {
     if let Some(finding) = group.iter().find_map(|one| one.finding) {
         let (workaround, scenario) = (visible(&finding.workaround), visible(&finding.scenario));
         text.push_str(&format!(
-            " Instead: {}. Proved by {scenario}.",
+            " Instead: {}. Evidence: {scenario}.",
             workaround.trim_end_matches('.')
         ));
     }

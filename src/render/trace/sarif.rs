@@ -71,7 +71,8 @@ fn run(seen: &TraceView, root: &str) -> Value {
 fn root_location(root: &str) -> Value {
     let folder = format!("{}/", root.trim_end_matches('/'));
     let uri = root.starts_with('/').then(|| file::file_uri(&folder));
-    let description = text("the repository that the program was started in, or else the folder");
+    let description =
+        text("the repository that the program was started in, otherwise the directory");
     without_nulls(json!({ "uri": uri, "description": description }))
 }
 
@@ -139,10 +140,10 @@ fn notification_descriptors() -> Value {
         ("incomplete", "the trace stops before the program ended"),
         (
             "undecided",
-            "a condition of the policy cannot be decided, because the trace saw less",
+            "a policy condition is undecided, because the trace is incomplete",
         ),
         ("not-seen", "something could not be seen"),
-        ("left-out", "there are more results than a file should hold"),
+        ("left-out", "there are too many results for one file"),
     ];
     json!(sorts.map(|(id, about)| json!({ "id": id, "shortDescription": text(about) })))
 }
@@ -468,7 +469,7 @@ mod tests {
                 result["message"]["text"]
                     .as_str()
                     .unwrap()
-                    .starts_with("SIMULATED, not evidence: "),
+                    .starts_with("SIMULATED: "),
                 "{result}"
             );
             assert_eq!(result["properties"]["simulated"], true);

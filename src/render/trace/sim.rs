@@ -11,7 +11,7 @@ use super::place;
 
 /// Returns the message before the program starts, for a terminal of this width.
 pub fn begin_message(machine: &str, width: usize) -> String {
-    let says = "nothing that this program sees of a GPU is real, and no kernel runs.";
+    let says = "no GPU that this program sees is real, and no kernel runs.";
     lines::sentence(
         "",
         &format!("SIMULATED machine {}: {says}", escape::terminal(machine)),
@@ -54,16 +54,13 @@ pub fn end(machine: &str, unmodelled: &[String], absent: &[String], width: usize
     );
     if !unmodelled.is_empty() {
         let says = format!(
-            "Not modelled, so that each returned {SIM_NOT_MODELLED}: {}",
+            "Not modeled, so each returned {SIM_NOT_MODELLED}: {}",
             unmodelled.join(", ")
         );
         out.push_str(&lines::sentence("", &says, width));
     }
     if !absent.is_empty() {
-        let says = format!(
-            "Looked for, and not in this NVML: {}",
-            escape::terminal(&absent.join(", "))
-        );
+        let says = format!("Not in this NVML: {}", escape::terminal(&absent.join(", ")));
         out.push_str(&lines::sentence("", &says, width));
     }
     out

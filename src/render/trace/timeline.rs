@@ -63,10 +63,7 @@ pub(super) fn draw_timeline(
     }
     out.push_str("</p>\n");
     if let Some(left_out) = axis.left_out() {
-        out += &paragraph(
-            "dim",
-            &format!("Hatched and left out, because nothing is listed there: {left_out}."),
-        );
+        out += &paragraph("dim", &format!("Axis break: {left_out} without events."));
     }
     draw_memory(&mut out, trace, (from, to), &axis);
     draw_lanes(&mut out, trace, entries, listed, &axis);
@@ -112,7 +109,7 @@ fn memory_curves(trace: &Trace) -> BTreeMap<usize, Vec<(u64, i64)>> {
 fn draw_memory(out: &mut String, trace: &Trace, span: (u64, u64), axis: &Axis) {
     let curves = memory_curves(trace);
     if curves.is_empty() {
-        out.push_str("<p class=\"dim\">Memory of GPUs was not read, or did not change.</p>\n");
+        out.push_str("<p class=\"dim\">GPU memory was not read or did not change.</p>\n");
         return;
     }
     let (mut low, mut high) = (0, 0);
@@ -121,7 +118,7 @@ fn draw_memory(out: &mut String, trace: &Trace, span: (u64, u64), axis: &Axis) {
         high = high.max(*bytes);
     }
     let scale = units::format_delta(high);
-    let says = format!("Memory of every GPU is on one scale, up to {scale}.");
+    let says = format!("All GPUs share one scale, up to {scale}.");
     *out += &paragraph("dim", &says);
     for (index, points) in curves.iter().take(MOST_GPUS) {
         draw_curve(out, trace, *index, points, (span, low, high), axis);
@@ -247,7 +244,7 @@ fn draw_lanes(
         1 => "One more process".to_owned(),
         several => format!("{several} more processes"),
     };
-    let says = format!("{processes} without an event that is listed.");
+    let says = format!("{processes} without a listed event.");
     *out += &paragraph("dim", &says);
 }
 

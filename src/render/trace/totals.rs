@@ -40,7 +40,7 @@ fn pitfall_count(seen: &TraceView, is_wasteful: bool) -> Option<String> {
     let open = findings.find(|finding| !finding.leaves_open().is_empty());
     if open.is_none() && seen.refused() > 0 {
         let calls = counted(seen.refused() as u64, "call");
-        return Some(format!("CUDA refused {calls}"));
+        return Some(format!("{calls} failed"));
     }
     if open.is_none() && seen.last_error.is_some() {
         return Some("the program failed with a known error".to_owned());
@@ -49,9 +49,9 @@ fn pitfall_count(seen: &TraceView, is_wasteful: bool) -> Option<String> {
         return None;
     }
     Some(match open {
-        Some(open) => format!("no pitfall found in what was seen, but {}", open.title),
+        Some(open) => format!("no pitfall found in the recorded part, but {}", open.title),
         None if seen.not_seen.is_empty() => "no pitfall found".to_owned(),
-        None => "no pitfall found in what was seen".to_owned(),
+        None => "no pitfall found in the recorded part".to_owned(),
     })
 }
 
@@ -94,15 +94,13 @@ fn idle_contexts(history: &History) -> Vec<String> {
             1 => "a GPU".to_owned(),
             several => format!("{several} GPUs"),
         };
-        parts.push(format!(
-            "{memory} on {gpus} that the program did no work on"
-        ));
+        parts.push(format!("{memory} on {gpus} that the program did not use"));
     }
     if elsewhere > 0 {
         let memory = known_memory(elsewhere_bytes);
         let contexts = counted(elsewhere, "context");
         parts.push(format!(
-            "{memory} in {contexts} that did no work on a GPU that others used"
+            "{memory} in {contexts} that did no work, on a GPU that others used"
         ));
     }
     parts
@@ -132,7 +130,7 @@ pub(super) fn ending_words(end: &End) -> Option<String> {
         (Some(signal), _) => Some(format!("the program was ended by {signal}")),
         (None, Some(0)) => None,
         (None, Some(code)) => Some(format!("the program exited with {code}")),
-        (None, None) => Some("how the program ended is not known".to_owned()),
+        (None, None) => Some("exit status unknown".to_owned()),
     }
 }
 
@@ -165,7 +163,7 @@ mod tests {
         trace.start.limits = vec!["a limit".to_owned()];
         assert_eq!(
             parts(&TraceView::bare(&trace)),
-            ["no pitfall found in what was seen"]
+            ["no pitfall found in the recorded part"]
         );
         // A fork without any known details is not passed over either.
         let mut findings = fixture::findings(&fixture::trace());
@@ -179,7 +177,7 @@ mod tests {
         assert_eq!(
             parts(&seen),
             [
-                "no pitfall found in what was seen, but a child was forked",
+                "no pitfall found in the recorded part, but a child was forked",
                 "1 note"
             ]
         );
@@ -193,7 +191,7 @@ mod tests {
                 .as_format(form, 10_000, ["", ""])
                 .unwrap();
             assert!(
-                shown.contains("524 MiB on a GPU that the program did no work on"),
+                shown.contains("524 MiB on a GPU that the program did not use"),
                 "{shown}"
             );
             assert!(!shown.contains("no pitfall found"), "{shown}");
@@ -213,7 +211,7 @@ mod tests {
         };
         assert_eq!(
             line(&trace),
-            "2 pitfalls · 524 MiB on a GPU that the program did no work on"
+            "2 pitfalls · 524 MiB on a GPU that the program did not use"
         );
         let mut child = trace.counts.first().unwrap().clone();
         child.pid = 4720;
@@ -222,7 +220,7 @@ mod tests {
         trace.counts.push(child);
         assert_eq!(
             line(&trace),
-            "2 pitfalls · 524 MiB in 1 context that did no work on a GPU that others used"
+            "2 pitfalls · 524 MiB in 1 context that did no work, on a GPU that others used"
         );
         trace.end.as_mut().unwrap().signal = Some("SIGKILL".to_owned());
         assert!(line(&trace).ends_with("· the program was ended by SIGKILL"));

@@ -33,9 +33,9 @@ pub(super) fn incomplete_sentence(trace: &Trace) -> Option<String> {
 /// Returns the sentence about a trace without events, without a final period.
 pub(super) fn nothing(not_seen: &[String]) -> &'static str {
     if not_seen.is_empty() {
-        "CUDA was not initialised: the program made no CUDA call"
+        "CUDA was not initialized: the program made no CUDA call"
     } else {
-        "No CUDA call was seen, and not everything could be seen"
+        "No CUDA call was seen, but the trace is incomplete"
     }
 }
 
@@ -49,7 +49,7 @@ pub(super) fn unseen_sentences(history: &History) -> Vec<String> {
         all.extend(cap_lines(end.not_seen.clone(), "more things"));
         if end.left_out > 0 {
             let events = counted(end.left_out, "event");
-            all.push(format!("{events}, left out because there were too many"));
+            all.push(format!("{events}, omitted because there were too many"));
         }
     }
     all.extend(cap_lines(trace.start.limits.clone(), "more limits"));
@@ -69,7 +69,7 @@ pub(super) fn unseen_sentences(history: &History) -> Vec<String> {
         several => format!("{several} contexts"),
     };
     all.push(format!(
-        "what was done in {which}: the counts of the process are missing"
+        "work in {which}: the counts of the process are missing"
     ));
     all
 }
@@ -147,7 +147,7 @@ mod tests {
         );
         assert_eq!(unseen(&trace), unseen_banners(&trace));
         trace.counts.clear();
-        let last = "what was done in 2 contexts: the counts of the process are missing";
+        let last = "work in 2 contexts: the counts of the process are missing";
         assert_eq!(unseen(&trace).get(1).map(String::as_str), Some(last));
     }
 
@@ -167,7 +167,7 @@ mod tests {
         }
         let lines = unseen(&trace);
         assert_eq!(lines.len(), 8 + 1 + 4, "{lines:#?}");
-        let last = ["3 events, left out because there were too many", "a limit"];
+        let last = ["3 events, omitted because there were too many", "a limit"];
         assert_eq!(lines.get(9..11).unwrap(), last);
         assert_eq!(
             lines.get(11..).unwrap(),

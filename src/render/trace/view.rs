@@ -140,7 +140,7 @@ pub(super) fn render_html(seen: &TraceView) -> String {
     )));
     blocks.extend(view.events());
     if !view.proofs.is_empty() {
-        blocks.push(Block::heading(2, "The scenarios that prove it"));
+        blocks.push(Block::heading(2, "Evidence"));
     }
     blocks.extend(view.proofs.iter().map(proof::scenario_section));
     blocks.extend(counts(seen));
@@ -159,7 +159,7 @@ fn refused(seen: &TraceView) -> Vec<Block> {
     let in_words = |refusal: &RefusedCall| shorten_text(&refusal.in_words(), 1000);
     let calls = seen.refusals.iter().map(in_words);
     let last = seen.last_error.iter().map(in_words);
-    let mut blocks = listed("Refused by CUDA", calls.collect());
+    let mut blocks = listed("Failed calls", calls.collect());
     blocks.extend(listed("The program's error", last.collect()));
     blocks
 }
@@ -297,7 +297,7 @@ impl<'v, 'a> TraceForm<'v, 'a> {
             blocks.extend(self.violation_card(alike));
         }
         blocks.extend(Block::more(groups.len(), self.room.cards, "violations"));
-        blocks.extend(listed("Not decided", seen.undecided.to_vec()));
+        blocks.extend(listed("Undecided", seen.undecided.to_vec()));
         blocks.extend(self.finding_cards(Severity::Pitfall, "What to change"));
         blocks
     }
@@ -316,7 +316,7 @@ impl<'v, 'a> TraceForm<'v, 'a> {
             shown += 1;
         }
         if !seen.ledgers.is_empty() {
-            blocks.insert(0, Block::heading(2, "Whose the memory is"));
+            blocks.insert(0, Block::heading(2, "Memory by owner"));
         }
         blocks.extend(Block::more(seen.ledgers.len(), shown, "tables"));
         blocks
@@ -399,7 +399,7 @@ impl<'v, 'a> TraceForm<'v, 'a> {
     fn proof_text(&self, name: &str) -> Text {
         let mut proofs = self.proofs.iter();
         let is_on_page = self.room.is_page && proofs.any(|scenario| scenario.name == name);
-        let proven = Text::from("Proven by ");
+        let proven = Text::from("Evidence: ");
         if !is_on_page {
             return proven.then(name);
         }
@@ -639,7 +639,7 @@ fn use_blocks(trace: &Trace) -> Vec<Block> {
     rows.truncate(MOST_ROWS);
     let columns = ["Process", "GPU", "Launches", "Copies", "Allocations"];
     let mut blocks = vec![Block::Table(Table {
-        caption: "What each process did on each GPU".into(),
+        caption: "Work per process and GPU".into(),
         ..Table::new(columns, rows)
     })];
     blocks.extend(more);
@@ -664,7 +664,7 @@ fn call_block(trace: &Trace) -> Option<Block> {
         ]);
     }
     let mut inside = vec![Block::Table(Table {
-        caption: "How often each function was called, and how often it returned an error".into(),
+        caption: "Function calls and errors".into(),
         ..Table::new(["Function", "Calls", "Errors"], rows)
     })];
     inside.extend(Block::more(calls.len(), MOST_ROWS, "functions"));
@@ -698,7 +698,7 @@ fn machine(seen: &TraceView) -> Block {
         .iter()
         .map(|(name, value)| (place::shorten_place(name), place::shorten_place(value)));
     Block::Table(Table {
-        caption: "The machine, and the variables of CUDA".into(),
+        caption: "Machine and CUDA variables".into(),
         ..Table::named("Machine", rows)
     })
 }
@@ -736,7 +736,7 @@ GPU 1  +527 MiB  context                                        1.93 s, pid 4711
 GPU 0  +524 MiB  context, never used afterwards                 2.40 s, pid 4711
 ";
         let last = "\
-2 pitfalls · 1 violation · 524 MiB on a GPU that the program did no work on
+2 pitfalls · 1 violation · 524 MiB on a GPU that the program did not use
 
 Forbidden
 context:gpu0
@@ -748,11 +748,11 @@ cli.py:88: CUDA_VISIBLE_DEVICES is set after it was read
     Instead: set it before torch.cuda.is_available(), or in the environment of
     the program
     train.py:31 sets CUDA_VISIBLE_DEVICES after cuInit has read it.
-    Proven by visibility/mask-after-cuinit
+    Evidence: visibility/mask-after-cuinit
 train.py:52: a context on a GPU that is not used
     Instead: torch.cuda.set_device(1) first, or synchronize(1)
     torch.cuda.synchronize() makes a context on the current device, which is 0.
-    Proven by context/first-call-makes-one
+    Evidence: context/first-call-makes-one
 ";
         assert!(shown.starts_with(first) && shown.ends_with(last), "{shown}");
     }
@@ -809,10 +809,10 @@ train.py:52: a context on a GPU that is not used
         let mut trace = fixture::quiet();
         assert_eq!(
             bare(&trace),
-            "CUDA was not initialised: the program made no CUDA call\n"
+            "CUDA was not initialized: the program made no CUDA call\n"
         );
         trace.end.as_mut().unwrap().not_seen = vec!["pid 12 has a context and no event".to_owned()];
-        let expected = "No CUDA call was seen, and not everything could be seen\n\n\
+        let expected = "No CUDA call was seen, but the trace is incomplete\n\n\
                         Not seen\n- pid 12 has a context and no event\n\nno pitfall found in what was seen\n";
         assert!(expected.starts_with(&bare(&trace)), "{}", bare(&trace));
     }
@@ -931,7 +931,7 @@ train.py:52: a context on a GPU that is not used
             "{timeline}"
         );
         assert!(
-            timeline.contains("listed there: 60.1 min") && timeline.contains("class=\"cut\""),
+            timeline.contains("Axis break: 60.1 min") && timeline.contains("class=\"cut\""),
             "{timeline}"
         );
     }

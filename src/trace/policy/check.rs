@@ -103,7 +103,7 @@ impl PolicyCheck<'_, '_> {
             PolicyWord::Error => self.errors(&name),
             PolicyWord::Rule(rule) => self.rule(&name, rule),
             PolicyWord::Unattributed(most) => {
-                self.check_ledgers(&name, *most, "not attributed", unattributed_bounds)
+                self.check_ledgers(&name, *most, "unattributed", unattributed_bounds)
             }
             PolicyWord::Owner(key, most) => {
                 let held_by = format!("held by {}", MemoryOwner::known(key).name);
@@ -133,7 +133,7 @@ impl PolicyCheck<'_, '_> {
             match held(&ledger.peak) {
                 Some([least, _]) if least > most => {
                     let charged = if ledger.is_own {
-                        "NVML charges it"
+                        "NVML reports for it"
                     } else {
                         "its GPU has in use more than before"
                     };
@@ -161,9 +161,7 @@ impl PolicyCheck<'_, '_> {
             let mut ledgers = self.ledgers.iter();
             if !ledgers.any(|ledger| ledger.pid == pid && Some(ledger.gpu) == gpu) {
                 let gpu = gpu_name(trace, gpu);
-                open.push(format!(
-                    "whose the memory of pid {pid} on {gpu} is was not read"
-                ));
+                open.push(format!("memory of pid {pid} on {gpu} was not attributed"));
             }
         }
         for why in &open {
@@ -195,7 +193,7 @@ impl PolicyCheck<'_, '_> {
                 Some(false) => {}
                 None => {
                     let line = line(life.created);
-                    let why = format!("the GPU on which {line} created a context is unknown");
+                    let why = format!("the GPU where {line} created a context is unknown");
                     self.add_undecided(name, &why);
                 }
             }
@@ -405,7 +403,7 @@ fn missing(history: &History, needs: TraceCoverage) -> Vec<String> {
         }
     }
     if needs != TraceCoverage::Init && trace.start.libcuda.is_none() {
-        why.push("no libcuda was found to stand before, so that only cuInit is seen".to_owned());
+        why.push("no libcuda was found to intercept, so only cuInit is seen".to_owned());
     }
     if needs == TraceCoverage::Variables && !trace.start.preload {
         why.push("writes of variables are not seen".to_owned());

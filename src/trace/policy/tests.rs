@@ -438,11 +438,11 @@ fn whose_memory_is_more_than_a_size_is_decided_at_the_peak() {
         [
             (
                 "unattributed>64MiB",
-                "pid 100 on GPU 0: at the peak 100 MiB are not attributed, of 900 MiB that NVML charges it"
+                "pid 100 on GPU 0: at the peak 100 MiB are unattributed, of 900 MiB that NVML reports for it"
             ),
             (
                 "owner=nccl>256MiB",
-                "pid 100 on GPU 0: at the peak 300 MiB are held by NCCL, of 900 MiB that NVML charges it"
+                "pid 100 on GPU 0: at the peak 300 MiB are held by NCCL, of 900 MiB that NVML reports for it"
             ),
         ]
     );
@@ -476,7 +476,7 @@ fn memory_policy_is_undecided_without_exact_figures() {
             bytes: mib << 20,
             count: None,
         }));
-    let between = "unattributed>64MiB: pid 100 on GPU 0: at the peak between 40 MiB and 100 MiB are not attributed";
+    let between = "unattributed>64MiB: pid 100 on GPU 0: at the peak between 40 MiB and 100 MiB are unattributed";
     assert_eq!(undecided("unattributed>64MiB", &trace), [between]);
     for word in ["unattributed>64MiB", "owner=nccl>1GiB"] {
         trace.ledger[0].own_bytes = None;
@@ -488,7 +488,7 @@ fn memory_policy_is_undecided_without_exact_figures() {
             ledger: Vec::new(),
             ..trace.clone()
         };
-        let why = format!("{word}: whose the memory of pid 100 on GPU 0 is was not read");
+        let why = format!("{word}: memory of pid 100 on GPU 0 was not attributed");
         assert_eq!(undecided(word, &unread), [why]);
         let why = format!("{word}: memory owners were not recorded: trace with --memory");
         assert_eq!(undecided(word, &clean()), [why]);

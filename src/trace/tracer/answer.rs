@@ -19,7 +19,7 @@ const CROWD: &str =
     "the process is one of many forks, whose stacks are not read while they write variables";
 
 /// The reason for a missing stack if there was not enough time to read it.
-const LATE: &str = "the thread was not looked at within two seconds, and went on";
+const LATE: &str = "the stack was not read within two seconds, and the thread continued";
 
 /// The maximum number of calls whose start was reported and whose end was not; further ones are forgotten.
 const MOST_PENDING: usize = 10_000;
@@ -153,7 +153,7 @@ impl Tracer {
             }
             Notice::Leaving => self.read_told(pid, LedgerReason::End, None, &waiting),
             Notice::Silent => self.processes.add_unseen(format!(
-                "process {pid} writes variables again and again: what it writes from now on is not seen"
+                "process {pid} writes variables too often; later writes are not seen"
             )),
             Notice::Absent { name } => {
                 let stack = self.stack_of(thread, &waiting);

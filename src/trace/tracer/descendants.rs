@@ -69,10 +69,8 @@ impl Untraced {
             Untraced::Privileged => {
                 "it runs with other privileges (setuid), so that the loader ignores LD_PRELOAD"
             }
-            Untraced::OtherRoot => {
-                "it runs in another mount namespace or below another root folder"
-            }
-            Untraced::Static => "it is linked statically",
+            Untraced::OtherRoot => "it runs in another mount namespace or root directory",
+            Untraced::Static => "it is statically linked",
             Untraced::NoHook => "the hook is not loaded in it",
         }
     }
@@ -247,7 +245,7 @@ impl Descendants {
             .filter(|(pid, process)| !self.unseen.contains_key(&(**pid, process.identity)));
         let running = named.map(|(pid, _)| {
             let command = command_of(*pid);
-            format!("process {pid} ({command}) still runs {ended_why}: what it does from now on is not seen")
+            format!("process {pid} ({command}) still runs {ended_why}; later events are not seen")
         });
         let sentences = self.limits.iter().chain(self.unseen.values()).cloned();
         let mut all: Vec<String> = sentences.chain(running).collect();
@@ -280,7 +278,7 @@ impl Descendants {
         if !is_whole {
             let most = counted(self.most_processes as u64, "process");
             let sentence =
-                format!("the program had more than {most} at once: the others are not looked at");
+                format!("the program had more than {most} at once; the others are not traced");
             self.limits.insert(sentence);
         }
         for pid in pids {
@@ -431,7 +429,7 @@ impl Descendants {
         match process.attachment {
             Attachment::Attached if is_tracer(pid) => {
                 self.limits.insert(format!(
-                    "process {pid} ({command}) traces a program itself: nothing of that one is seen in this trace"
+                    "process {pid} ({command}) runs its own trace; that program is not in this trace"
                 ));
             }
             Attachment::UsesCuda(why) => {
@@ -501,7 +499,7 @@ impl Descendants {
             let process_words = named_process(pid, &process.command);
             self.unseen.insert(
                 (pid, process.identity),
-                format!("{process_words} ended before it could be looked at, and libcuda was opened meanwhile"),
+                format!("{process_words} ended before it could be inspected, and libcuda was opened at that time"),
             );
         }
         let Attachment::Untraced(why) = process.attachment else {
@@ -516,7 +514,7 @@ impl Descendants {
         if is_doubtful && is_unheard {
             let (command, reason) = (&process.command, why.reason());
             let sentence = format!(
-                "process {pid} ({command}) was not traced, because {reason}; whether it loaded libcuda is not known"
+                "process {pid} ({command}) was not traced, because {reason}; whether it loaded libcuda is unknown"
             );
             self.unseen.insert((pid, process.identity), sentence);
         }
@@ -532,7 +530,7 @@ impl Descendants {
             };
             let (command, reason) = (&process.command, why.reason());
             let sentence = format!(
-                "process {pid} ({command}) is not traced, because {reason}; while it ran an unknown process opened libcuda"
+                "process {pid} ({command}) is not traced, because {reason}; while it ran, an unknown process opened libcuda"
             );
             self.unseen.insert((*pid, process.identity), sentence);
         }
@@ -545,7 +543,7 @@ impl Descendants {
             if !has_sent_message {
                 let process = named_process(pid, &command);
                 let sentence = format!(
-                    "{process} ended just after libcuda was opened, before it could be looked at"
+                    "{process} ended just after libcuda was opened, before it could be inspected"
                 );
                 self.unseen.entry((pid, identity)).or_insert(sentence);
             }
@@ -555,7 +553,7 @@ impl Descendants {
         }
         for (pid, identity, command) in waited {
             let sentence = format!(
-                "a child of process {pid} ({command}) ended before it could be looked at, and libcuda was opened meanwhile"
+                "a child of process {pid} ({command}) ended before it could be inspected, and libcuda was opened at that time"
             );
             self.unseen.entry((pid, identity)).or_insert(sentence);
         }
@@ -748,7 +746,7 @@ mod tests {
             descendants.scan_processes(&children.each_ref().map(|child| child.id()), None);
             let said = descendants.not_seen("now").join(" ");
             assert_eq!(
-                said.contains("more than 1 process at once: the others are not looked at"),
+                said.contains("more than 1 process at once; the others are not traced"),
                 is_said,
                 "{said}"
             );

@@ -13,9 +13,8 @@ use cuda_pitfalls_core::verdict::Provenance;
 
 /// A file that gives the driver the path of another hook.
 const OTHER_HOOK: &str = "/dev/shm/cuda_injection_path_shm";
-const RETURNED: &str = "these calls were not passed on, and returned what was asked for";
-const NO_LIBCUDA: &str = "no libcuda was found (`cuda-pitfalls doctor` says why): calls of one that the program finds \
-                          elsewhere are not seen";
+const RETURNED: &str = "these calls were not forwarded and returned the requested status";
+const NO_LIBCUDA: &str = "no libcuda was found (see `cuda-pitfalls doctor`); calls to one that the program finds elsewhere are not seen";
 
 const NO_LEDGER: &str = "memory owners cannot be recorded without libcuda (--memory)";
 
@@ -82,7 +81,7 @@ impl Tracer {
         }
         if Path::new(OTHER_HOOK).exists() {
             all.push(format!(
-                "{OTHER_HOOK} exists, and may keep the driver from calling our hook"
+                "{OTHER_HOOK} exists and may prevent the driver from calling the trace hook"
             ));
         }
         let Ok(snapshot) = self.sampler.snapshot() else {
@@ -95,7 +94,7 @@ impl Tracer {
                 others => format!("{} other processes have a context there", others.len()),
             };
             all.push(format!(
-                "GPU {index} is shared: {others}, what is taken or returned there meanwhile is in the figures"
+                "GPU {index} is shared: {others}, so the figures include memory that they allocate or free"
             ));
         }
         all

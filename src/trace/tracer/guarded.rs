@@ -72,7 +72,7 @@ pub(super) fn try_folders<T>(
     }
     let reasons: Vec<String> = refused.into_iter().map(|why| why.0).collect();
     Err(PlaceError(format!(
-        "no folder is safe to keep the libraries of the trace in: {}",
+        "no safe directory for the libraries of the trace: {}",
         reasons.join("; ")
     )))
 }
@@ -101,7 +101,7 @@ fn open(place: &Candidate) -> Result<PathBuf, PlaceError> {
     let (Candidate::Own(base) | Candidate::Shared(base)) = place;
     if matches!(place, Candidate::Own(_)) && !base.exists() {
         let made = DirBuilder::new().mode(0o700).create(base);
-        made.map_err(|error| PlaceError(format!("{} cannot be made: {error}", base.display())))?;
+        made.map_err(|error| PlaceError(format!("cannot create {}: {error}", base.display())))?;
     }
     // Resolves links, because others may own them.
     let base = fs::canonicalize(base).map_err(|error| PlaceError::refused(base, error))?;
@@ -163,7 +163,7 @@ fn open_private_folder(path: &Path) -> Result<PathBuf, PlaceError> {
     }
     if !is_own(&fs::symlink_metadata(path).map_err(|error| PlaceError::refused(path, error))?) {
         return Err(PlaceError(format!(
-            "{} is there, and is not this user's own folder",
+            "{} exists, but is not a directory of this user",
             path.display()
         )));
     }
@@ -218,7 +218,7 @@ mod tests {
             open(&Candidate::Own(base.path().into()))
                 .unwrap_err()
                 .to_string()
-                .contains("not this user's own")
+                .contains("is not a directory of this user")
         );
         fs::remove_file(&name).unwrap();
         fs::create_dir(&name).unwrap();
@@ -227,7 +227,7 @@ mod tests {
             open(&Candidate::Own(base.path().into()))
                 .unwrap_err()
                 .to_string()
-                .contains("not this user's own")
+                .contains("is not a directory of this user")
         );
         fs::set_permissions(&name, Permissions::from_mode(0o700)).unwrap();
         assert_eq!(
@@ -240,7 +240,7 @@ mod tests {
                 open(&Candidate::Own(base.path().into()))
                     .unwrap_err()
                     .to_string()
-                    .contains("not this user's own")
+                    .contains("is not a directory of this user")
             );
         } else {
             eprintln!("NOT TESTED: only root can make a folder of another user");

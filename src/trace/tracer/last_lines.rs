@@ -37,9 +37,8 @@ impl Tracer {
             }
         };
         if !is_last {
-            self.processes.add_unseen(
-                "more was told than could be looked at when the program had ended".into(),
-            );
+            self.processes
+                .add_unseen("more arrived than could be processed after the program ended".into());
         }
         let (gone, unread, strangers) = (
             self.gate.ended_count(),
@@ -49,7 +48,7 @@ impl Tracer {
         let unheard = [
             (
                 gone,
-                "came from processes that had ended, or could not be read, before they could be recognised",
+                "came from processes that ended or became unreadable before they could be identified",
             ),
             (unread, "could not be read"),
             (
@@ -71,7 +70,7 @@ impl Tracer {
             Some(unreported) => self.note_unreported(unreported),
             None => self
                 .processes
-                .add_unseen("whether every process told what happened is not known".into()),
+                .add_unseen("whether every process reported its events is unknown".into()),
         }
         is_last
             && gone == 0
@@ -82,23 +81,21 @@ impl Tracer {
     fn note_unreported(&mut self, unreported: &UnreportedProcesses) {
         for pid in &unreported.other_libcuda {
             self.processes.add_unseen(format!(
-                "process {pid} opened libcuda by another way than by name and changed CUDA_INJECTION64_PATH: whether it \
-                 called cuInit is not known"
+                "process {pid} did not open libcuda by name and changed CUDA_INJECTION64_PATH; whether it called cuInit is unknown"
             ));
         }
         // Each of the two libraries in a process may have stopped.
         let silent: BTreeSet<String> = unreported.silent.iter().map(u64::to_string).collect();
         if !silent.is_empty() {
             self.processes.add_unseen(format!(
-                "{} stopped reporting (PID {}): the tracer did not answer or could not be reached, or a seccomp filter may \
-                 forbid it",
+                "{} stopped reporting (PID {}): the tracer did not answer, could not be reached, or a seccomp filter blocks it",
                 counted(silent.len() as u64, "process"),
                 silent.into_iter().collect::<Vec<_>>().join(", ")
             ));
         }
         if unreported.count > unreported.named() {
             self.processes
-                .add_unseen("more processes stopped reporting than are named".into());
+                .add_unseen("more processes stopped reporting than are listed".into());
         }
     }
 
@@ -126,8 +123,7 @@ impl Tracer {
             (by > UNEXPLAINED_BYTES && !is_explained && !self.processes.had_context_on(&gpu.uuid)).then(|| {
                 let by = units::bytes(by);
                 format!(
-                    "memory of GPU {index} rose by {by} while no process that is seen had a context there: another \
-                     program's, or a process of this one that is not seen"
+                    "memory of GPU {index} rose by {by} while no traced process had a context there: another program or an untraced process"
                 )
             })
         });
@@ -135,8 +131,7 @@ impl Tracer {
         let unmodelled = Vec::from_iter(self.unmodeled_functions()).join(", ");
         if !unmodelled.is_empty() {
             not_seen.push(format!(
-                "the simulated machine does not model {unmodelled}, which the program called and got {SIM_NOT_MODELLED} from: \
-                 what it does with a GPU is not known"
+                "the simulated machine does not model {unmodelled}, which returned {SIM_NOT_MODELLED}; the behavior on a GPU is unknown"
             ));
         }
         let written = self.stderr.read_last_bytes(MOST_BYTES);

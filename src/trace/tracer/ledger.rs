@@ -112,11 +112,10 @@ impl Ledgers {
             let charge = charges.join(" and ");
             all.push(match file_name(&program) {
                 MPS_SERVER => format!(
-                    "process {pid} ({MPS_SERVER}) is the server of MPS: NVML charges it up to {charge}, which is in \
-                     the ledger of no client"
+                    "process {pid} ({MPS_SERVER}) is the MPS server: NVML reports up to {charge} for it, which is in no client's ledger"
                 ),
                 name => {
-                    format!("process {pid} ({name}) has no ledger: NVML charges it up to {charge}, whose is not known")
+                    format!("process {pid} ({name}) has no ledger: NVML reports up to {charge} for it, of unknown owner")
                 }
             });
         }
@@ -192,7 +191,7 @@ impl Tracer {
                 self.ledgers.process(pid).open(SharedPage::new(page));
             }
             _ => self.processes.add_unseen(format!(
-                "what process {pid} notes of its memory could not be taken"
+                "the memory records of process {pid} could not be read"
             )),
         }
     }
@@ -660,9 +659,9 @@ mod tests {
         ledgers.process(72).has_told = true;
         ledgers.note_without(72, 0, 9 << 20);
         let said = [
-            "process 70 (nvidia-cuda-mps-server) is the server of MPS: NVML charges it up to 66 MiB on GPU 0 and 30 MiB \
-             on GPU 1, which is in the ledger of no client",
-            "process 71 (worker) has no ledger: NVML charges it up to 66 MiB on GPU 0, whose is not known",
+            "process 70 (nvidia-cuda-mps-server) is the MPS server: NVML reports up to 66 MiB on GPU 0 and 30 MiB \
+             on GPU 1 for it, which is in no client's ledger",
+            "process 71 (worker) has no ledger: NVML reports up to 66 MiB on GPU 0 for it, of unknown owner",
         ];
         assert_eq!(ledgers.describe_without_ledger(), said);
     }

@@ -52,7 +52,7 @@ impl TraceFolder {
             let is_root = geteuid().is_root();
             let folder = Folder::create_in(place, is_root).map_err(|error| {
                 PlaceError(format!(
-                    "no folder could be made in {}: {error}",
+                    "cannot create a directory in {}: {error}",
                     place.display()
                 ))
             })?;

@@ -17,8 +17,7 @@ use cuda_pitfalls_fake::counts::{DEVICES, LANES};
 use cuda_pitfalls_instrument::supervisor::{self, is_alive};
 
 /// The gap in the trace of a program with libcudart on the simulated machine. The program did nothing wrong.
-const SIMULATED_RUNTIME: &str = "the simulated libcudart makes contexts without calling libcuda, as no real one does: on \
-                                 the simulated machine contexts and calls of programs of libcudart are not seen";
+const SIMULATED_RUNTIME: &str = "the simulated libcudart creates contexts without calling libcuda, unlike a real one; on the simulated machine, contexts and calls of libcudart programs are not seen";
 /// The maximum number of bytes that are read of a process's arguments or memory map.
 const MOST_ARGUMENTS: u64 = 64 << 10;
 /// The maximum number of bytes that are read of an environment.
@@ -249,8 +248,7 @@ impl Processes {
         if self.is_simulated && has_own_state(pid) {
             self.hides_memory = true;
             self.add_unseen(format!(
-                "process {pid} loaded libcuda as a user who may not write to the simulated machine: the memory that it takes \
-                 is not seen"
+                "process {pid} loaded libcuda as a user without write access to the simulated machine; its memory is not seen"
             ));
         }
         if is_opencl {
@@ -271,8 +269,7 @@ impl Processes {
     /// process reports later that it was found.
     pub(super) fn note_library_sought(&mut self, pid: u32, number: u64, name: &str, stack: &Stack) {
         let why = format!(
-            "process {pid} looked for {} in vain: where that library is installed, the program may initialize CUDA or make \
-             contexts",
+            "process {pid} looked for {} but did not find it; with that library installed, the program may initialize CUDA or create contexts",
             at_place(name, stack)
         );
         let Some(known) = self.known.get_mut(&pid) else {
@@ -329,11 +326,12 @@ impl Processes {
         if names.is_empty() {
             return;
         }
-        let lacks = format!("process {pid} looked for {names}, which the simulated machine lacks");
+        let lacks =
+            format!("process {pid} looked for {names}, which the simulated machine does not have");
         let meaning = if known.injected || known.forwarded {
-            ": what it does with a GPU is not known"
+            "; its behavior with a GPU is unknown"
         } else {
-            ", before any cuInit: with a GPU it may initialise CUDA there"
+            ", before any cuInit; with a GPU it may initialize CUDA there"
         };
         self.add_unseen(format!("{lacks}{meaning}"));
     }
@@ -424,8 +422,7 @@ impl Processes {
         }
         if known.injected && known.read_before_hook {
             self.add_unseen(format!(
-                "in process {pid} libcuda read CUDA_VISIBLE_DEVICES before it called the hook: the mask that is shown for \
-                 cuInit may be a later one"
+                "in process {pid}, libcuda read CUDA_VISIBLE_DEVICES before it called the hook; the mask shown for cuInit may be a later one"
             ));
         }
         let mut all = Vec::new();
@@ -455,7 +452,7 @@ impl Processes {
             // A missing message proves nothing, because others are missing too.
             let pids: Vec<String> = half.keys().take(5).map(u32::to_string).collect();
             all.push(format!(
-                "of {} (PID {}) not every message arrived: what else they did may be missing",
+                "some messages of {} (PID {}) did not arrive; events may be missing",
                 counted(half.len() as u64, "process"),
                 pids.join(", ")
             ));
@@ -487,13 +484,11 @@ fn at_place(name: &str, stack: &Stack) -> String {
 fn explain_missing_message(pid: u32, is_hook: bool) -> String {
     if is_hook {
         return format!(
-            "process {pid} called cuInit in a libcuda that it opened by another way than by name: its contexts and calls are \
-             not seen"
+            "process {pid} called cuInit in a libcuda that it did not open by name; its contexts and calls are not seen"
         );
     }
     format!(
-        "the driver did not call the injection hook in process {pid} (CUDA_INJECTION64_PATH was changed, or is not \
-         honoured): a second libcuda in it would not be seen"
+        "the driver did not call the injection hook in process {pid} (CUDA_INJECTION64_PATH was changed or ignored); a second libcuda in it would not be seen"
     )
 }
 

@@ -392,7 +392,7 @@ const ESCAPES: [(&str, i32, &str); 19] = [
     (
         "held",
         3,
-        "ended before it could be looked at, and libcuda was opened meanwhile",
+        "ended before it could be inspected, and libcuda was opened at that time",
     ),
     ("hops", 1, "initialises CUDA"),
     ("full", 3, "1 process stopped reporting"),

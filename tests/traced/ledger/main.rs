@@ -360,7 +360,7 @@ fn what_is_held_is_shown_and_limited_by_whose_it_is() {
     assert_eq!(ran.code, Some(0), "{ran:?}");
     let line = lines_of(Path::new("ledger/holds.py"))["large"];
     for shown in [
-        "Whose the memory is",
+        "Memory by owner",
         "64 MiB   allocations     the program itself ",
         &format!("holds.py:{line}\n"),
     ] {

@@ -296,7 +296,7 @@ impl Measurement {
     }
 }
 
-const DOES_NOT_SHOW: &str = "does not show";
+const DOES_NOT_SHOW: &str = "does not occur";
 
 /// Returns a verdict as text: whether the pitfall showed.
 pub(super) fn verdict_in_words(verdict: &Verdict) -> String {

@@ -284,8 +284,8 @@ fn ledger_growth_is_reported_by_owner_and_purpose() {
     assert_eq!(
         found,
         [
-            named("in the driver of cuBLAS on GPU 1: at the peak 34 MiB -> 0"),
-            named("memory not attributed on GPU 1: at the peak 197 MiB -> 43 MiB"),
+            named("driver-internal of cuBLAS on GPU 1: at the peak 34 MiB -> 0"),
+            named("memory unattributed on GPU 1: at the peak 197 MiB -> 43 MiB"),
             named("physical memory of NCCL on GPU 1: at the peak 512 MiB -> 700 MiB"),
         ]
     );

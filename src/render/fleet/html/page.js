@@ -13,10 +13,10 @@
     { words: 'usual', colour: '--usual', mark: '' },
     { words: 'usual, and unexpected by its own report', colour: '--unexpected', mark: 'U' },
     { words: 'the group is split', colour: '--split', mark: 'S' },
-    { words: 'other bytes', colour: '--bytes', mark: 'B', ink: '--ink-on-bytes' },
+    { words: 'different memory', colour: '--bytes', mark: 'B', ink: '--ink-on-bytes' },
     { words: 'no answer', colour: '--noanswer', mark: 'N' },
-    { words: 'other facts', colour: '--fact', mark: 'F' },
-    { words: 'another verdict', colour: '--verdict', mark: 'V' },
+    { words: 'different results', colour: '--fact', mark: 'F' },
+    { words: 'different verdict', colour: '--verdict', mark: 'V' },
     { words: 'CUDA does not start', colour: '--verdict', mark: 'X' },
   ];
   const [NOT_ASKED, UNKNOWN, ALONE, USUAL, UNEXPECTED, SPLIT, BYTES, NO_ANSWER, FACT, VERDICT, NO_CUDA] = STATES.keys();

@@ -156,7 +156,7 @@ fn a_minority_differs_in_verdict_facts_bytes_or_has_no_answer() {
         {"kind": "skipped", "reason": "hazard_not_allowed", "expectation": "no_expectation"}});
     let fleet = merged(&all);
     let verdict =
-        "verdict: yes (reproduced) / no (not_reproduced); trap 1 a: context on gpu0 / no such fact";
+        "verdict: yes (reproduced) / no (not_reproduced); trap 1 a: context on gpu0 / absent";
     let facts = "trap 1 a: context on gpu0 / CUDA_ERROR_NO_DEVICE";
     assert_eq!(
         told(&fleet),
@@ -319,7 +319,7 @@ fn a_question_that_was_asked_otherwise_is_another_one() {
         names[..3],
         [
             "context/one",
-            "context/one (asked otherwise: beef)",
+            "context/one (measured differently: beef)",
             "context/two"
         ]
     );
@@ -521,7 +521,7 @@ fn machines_are_named_by_label_or_by_their_gpus() {
         .collect();
     assert_eq!(
         warnings,
-        ["node-01", "node-00"].map(|name| format!("has a GPU with the UUID of one of {name}"))
+        ["node-01", "node-00"].map(|name| format!("has a GPU with the same UUID as one of {name}"))
     );
 }
 
@@ -579,7 +579,7 @@ fn sole_report_counts_despite_future_date() {
     assert_eq!(ahead, [false, false, true, false]);
     assert_eq!(
         fleet.machines[2].warnings,
-        ["a report of it is dated in the future: 2099-01-01T00:00:00Z"]
+        ["a report is dated in the future: 2099-01-01T00:00:00Z"]
     );
     assert_eq!(fleet.input.to.as_deref(), Some("2026-11-20T10:00:00Z"));
 }
@@ -710,7 +710,7 @@ fn a_source_of_many_that_are_no_reports_is_left() {
     );
     let why = &fleet.input.not_merged[0].why;
     assert!(
-        why.contains("100000 of its documents are no reports"),
+        why.contains("100000 of its documents are not reports"),
         "the limit is named: {why}"
     );
 }
@@ -727,7 +727,7 @@ fn what_is_named_of_a_bucket_is_bounded() {
     assert_eq!(fleet.input.not_merged.len(), MOST_EXAMPLES);
     let why = &fleet.input.not_merged[0].why;
     assert!(
-        why.contains("1000 lines one behind the other are no reports"),
+        why.contains("1000 consecutive lines are not reports"),
         "the limit is named: {why}"
     );
 }

@@ -69,7 +69,7 @@ fn an_outlier_is_neither_counted_twice_nor_part_of_what_is_usual() {
     );
     assert_eq!(answers(&fleet).usual[0].used_bytes["trap/gpu0"], *usual);
     assert!(
-        text(&fleet).contains("context/q00: other bytes on 1 of 5 machines"),
+        text(&fleet).contains("context/q00: different memory on 1 of 5 machines"),
         "{}",
         text(&fleet)
     );
@@ -108,8 +108,8 @@ fn equally_differing_machines_share_a_labeled_row() {
     );
     let text = text(&fleet);
     for told in [
-        "all machines with rack=1, and no others",
-        "machine: context size: other bytes on 4 of 12",
+        "exactly the machines with rack=1",
+        "machine: context size: different memory on 4 of 12",
     ] {
         assert!(
             text.contains(told) && !text.contains("\n 2. "),
@@ -185,16 +185,16 @@ fn a_machine_with_few_answers_is_named() {
     let fleet = merged(&all);
     assert!(fleet.differences.is_empty());
     let text = text(&fleet);
-    let title = "cuda-pitfalls fleet\n5 machines in 1 group, none differs in what it answered, few answers from 2 machines\n";
+    let title = "cuda-pitfalls fleet\n5 machines in 1 group, no differences in the available answers, few answers from 2 machines\n";
     assert!(text.starts_with(title), "{text}");
     assert!(
         text.contains(
-            "of the questions that most of the group answered: node-01 10 of 50, node-03 12 of 50"
+            "scenarios answered, of those most of the group answered: node-01 10 of 50, node-03 12 of 50"
         ),
         "{text}"
     );
     assert!(
-        text.contains("5 machines, none differs in what it answered, 2 with few answers"),
+        text.contains("5 machines, no differences in the available answers, 2 with few answers"),
         "{text}"
     );
     let page = render(&fleet, FleetForm::Html, 80, None);

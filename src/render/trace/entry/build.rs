@@ -177,7 +177,7 @@ impl<'h, 'a> Builder<'h, 'a> {
                 });
             }
             (Some(_), _) if is_read_by_cuinit(write.name) && write.differs == Some(false) => {
-                self.add_minor("write of the value that cuInit had read", index, event);
+                self.add_minor("write of the same value", index, event);
             }
             (after_init, _) => {
                 let after = if after_init.is_some() {
@@ -263,10 +263,7 @@ fn plain_entry(event: &TraceEvent) -> Option<(EntryKind, String)> {
     Some(match &event.what {
         EventKind::HostMemory { bytes } => {
             let size = units::bytes(*bytes);
-            (
-                EntryKind::HostMemory,
-                format!("page-locked host memory, {size}"),
-            )
+            (EntryKind::HostMemory, format!("pinned host memory, {size}"))
         }
         EventKind::Limit {
             limit,

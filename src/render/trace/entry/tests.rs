@@ -84,10 +84,7 @@ fn unchanged_or_effective_write_is_not_late() {
     write.what = variable(MASK, None);
     let made = entries(&trace, &[], &[]);
     assert!(made.all.iter().all(|entry| entry.late.is_empty()));
-    assert_eq!(
-        made.summed.get("write of the value that cuInit had read"),
-        Some(&1)
-    );
+    assert_eq!(made.summed.get("write of the same value"), Some(&1));
 }
 
 #[test]

@@ -14,7 +14,7 @@ const HOLDERS: [&str; 7] = [
     "Owner",
     "Peak, MiB",
     "End, MiB",
-    "For",
+    "Type",
     "Line",
     "Calls",
     "Allocations",
@@ -72,7 +72,7 @@ impl<'a> LedgerView<'_, 'a> {
             Some(bytes) => Span::Strong(in_mib(bytes as f64)).into(),
             None => Text::from("not read"),
         });
-        rows.push([vec![Text::from("not attributed")], rest.to_vec()].concat());
+        rows.push([vec![Text::from("unattributed")], rest.to_vec()].concat());
         let total = Text::from(Span::Strong("NVML".to_owned()));
         rows.push([vec![total], charged.to_vec()].concat());
         let [at_peak, at_end] = [("At its peak", peak), ("At its end", end)]
