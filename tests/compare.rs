@@ -40,7 +40,7 @@ fn one_libcudart_is_held_against_another() {
     );
     compare(&[&path, &path, "--libcudart", "11.6,13.4"])
         .ended(2, "usage")
-        .says("A has nothing of libcudart 11.6; it has 11.7, 12.1");
+        .says("A has no results for libcudart 11.6; it has 11.7, 12.1");
     for wrong in ["12.9", "12.9,", "12.9,13.0,13.1", "a,b"] {
         compare(&[&path, &path, "--libcudart", wrong]).ended(2, "usage");
     }

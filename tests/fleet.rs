@@ -368,7 +368,7 @@ fn what_changed_between_two_audits_is_told() {
         scratch
             .run(&["fleet", "diff", "--forbid", what, &new, &changed])
             .ended(1, "unexpected")
-            .prints("1 usual outcome changed\n");
+            .prints("1 majority outcome changed\n");
     }
     scratch
         .run(&[
@@ -525,7 +525,7 @@ fn reports_of_two_versions_are_one_fleet() {
     let asked_otherwise = |question: &&Value| {
         question["name"]
             .as_str()
-            .is_some_and(|name| name.contains("asked otherwise"))
+            .is_some_and(|name| name.contains("measured differently"))
     };
     assert_eq!(
         fleet["questions"]
@@ -562,7 +562,7 @@ fn a_name_and_a_date_hide_no_machine() {
     for age in [&[][..], &["--max-age", "1d"]] {
         merge(&scratch, &[&["--simulated", &path][..], age].concat())
             .ended(0, "ok")
-            .prints("2 machines with other GPUs have one name, node-1")
+            .prints("2 machines with different GPUs share a name, node-1")
             .prints("9999-12-31T23:59:59Z");
         let fleet = merged(&scratch);
         assert_eq!(

@@ -50,7 +50,7 @@ fn merged(recipe: Recipe) -> (Fleet, Truth) {
 /// suffix, which is removed.
 fn name_of(fleet: &Fleet, question: usize) -> String {
     let name = &fleet.questions[question].name;
-    name.split(" (asked otherwise")
+    name.split(" (measured differently")
         .next()
         .unwrap_or(name)
         .to_owned()

@@ -143,7 +143,7 @@ fn scenario_interrupted_in_first_rounds_has_no_verdict() {
     running
         .wait(LONGEST)
         .ended(130, "interrupted")
-        .says("interrupted: 1 not asked, 2 not asked to the end\n")
+        .says("interrupted: 1 not run, 2 not finished\n")
         .says("\nNothing was measured.\n");
     let mut report = scratch
         .stored()

@@ -509,7 +509,7 @@ fn every_form_of_a_report_shows_the_lines_and_their_calls() {
             .stdout
     };
     let full = form("text-full");
-    let part = "        framework.is_available()  # [ask]\n        #   available = True\n        #   driver calls: cuInit, 1 that only asks\n";
+    let part = "        framework.is_available()  # [ask]\n        #   available = True\n        #   driver calls: cuInit, 1 query\n";
     assert!(full.contains(part), "{full}");
     assert!(
         full.contains(
@@ -519,7 +519,7 @@ fn every_form_of_a_report_shows_the_lines_and_their_calls() {
     );
     let html = form("html");
     assert!(html.contains(
-        "<code>framework.is_available()</code><br><span class=\"dim\">driver calls: cuInit, 1 that only asks</span>"
+        "<code>framework.is_available()</code><br><span class=\"dim\">driver calls: cuInit, 1 query</span>"
     ));
     assert!(html.contains("def allocate(device):\n    return framework.zeros(device, size)\n"));
     assert!(html.contains("pitfalls-framework 1.2.0"));

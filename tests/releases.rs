@@ -267,7 +267,7 @@ fn the_first_bad_release_is_found_with_its_stack() {
     let package = ["--package", "framework", "--good", "1", "--bad", "9"];
     // Release 4 cannot be installed, which does not matter here.
     let ran = bisect(&scratch, &package, SINCE_3).ended(0, "ok");
-    ran.prints("The first bad release is framework 3; 2 is good.")
+    ran.prints("First bad release: framework 3. Last good: 2.")
         .prints("device_count");
     let since_3 = SINCE_3.replace("\nif", "\ntry:\n if");
     let late = format!("{since_3}\nexcept Exception: os.environ['CUDA_VISIBLE_DEVICES'] = '1'");
@@ -277,7 +277,7 @@ fn the_first_bad_release_is_found_with_its_stack() {
         &late,
     )
     .ended(0, "ok")
-    .prints("The first bad release is framework 3; 2 is good.");
+    .prints("First bad release: framework 3. Last good: 2.");
     bisect(&scratch, &package, &SINCE_3.replace("3", "4"))
         .ended(3, "inconclusive")
         .prints("framework 5 or one of 4");

@@ -222,7 +222,7 @@ fn a_forbidden_cuinit_is_an_error_at_the_line_of_the_import() {
     assert_eq!(init["level"], "error");
     let message = init["message"]["text"].as_str().unwrap();
     assert!(
-        message.starts_with("SIMULATED, not evidence: gpu.py:2 initializes CUDA"),
+        message.starts_with("SIMULATED: gpu.py:2 initializes CUDA"),
         "{message}"
     );
     let place = &init["locations"][0]["physicalLocation"];

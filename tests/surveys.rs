@@ -714,10 +714,13 @@ fn a_survey_is_rendered_as_text_markdown_and_a_page_alone() {
     let folder = folder(&scratch).to_string_lossy().into_owned();
     let forms = [
         ("text", "SIMULATED"),
-        ("markdown", "**Simulated: none of this is evidence.**"),
+        (
+            "markdown",
+            "**Simulated: says nothing about real hardware.**",
+        ),
         (
             "html",
-            "<strong>Simulated: none of this is evidence.</strong>",
+            "<strong>Simulated: says nothing about real hardware.</strong>",
         ),
     ];
     for (form, part) in forms {

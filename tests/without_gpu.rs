@@ -246,7 +246,7 @@ const GIVEN_UP: [(&str, &str, i32, &str); 26] = [
         "d",
         "cuinit",
         3,
-        "looked for /dev/nvidia99 (gives_up.c:32), which the simulated machine lacks",
+        "looked for /dev/nvidia99 (gives_up.c:32), which the simulated machine does not have",
     ),
     ("s", "cuinit", 3, "looked for /dev/nvidia99 (gives_up.c:33)"),
     (

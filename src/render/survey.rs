@@ -150,7 +150,7 @@ impl SurveyPage<'_> {
         match form.made.as_str() {
             "changes" => calls::changed(self),
             "in short" => vec![calls::in_short(self, form)],
-            "failing calls" => vec![calls::refused(self, form)],
+            "refused calls" => vec![calls::refused(self, form)],
             "generated masks" => mask::generated_sections(self, form),
             "least needed" => needs::least_of_each(self, form),
             "interpreters" => vec![python::interpreter_section(self.sources)],

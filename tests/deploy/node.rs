@@ -421,7 +421,7 @@ fn a_new_machine_is_measured_in_parts() {
     assert!(
         many.contains("host-number-means-another-gpu")
             && many.contains("1 question (2 variants) simulated")
-            && many.contains("not modelled by the simulated machine: 1"),
+            && many.contains("not modeled by the simulated machine: 1"),
         "{many}"
     );
     // A part that does not apply to a machine is not a failure; an error is.

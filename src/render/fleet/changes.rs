@@ -144,8 +144,8 @@ fn changed_outcomes(diff: &FleetDiff) -> Vec<Block> {
 fn changed_differences(diff: &FleetDiff) -> Vec<Block> {
     let mut blocks = Vec::new();
     for (what, all) in [
-        ("now differs", &diff.began),
-        ("no longer differs", &diff.ceased),
+        ("began to differ", &diff.began),
+        ("no longer differ", &diff.ceased),
     ] {
         let mut lines = Vec::new();
         for (machine, changes) in
