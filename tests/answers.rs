@@ -283,7 +283,7 @@ fn run_without_gpu_keeps_only_simulated_reports() {
         let words = if is_kept {
             "report reports/"
         } else {
-            "report not kept"
+            "no report written"
         };
         assert!(ran.stdout.contains(words), "{on}: {}", ran.stdout);
         let mut surveyed =

@@ -143,7 +143,7 @@ fn a_folder_with_a_survey_means_the_survey() {
     compare(&[&env, &env]).ended(0, "ok");
     compare(&[&calls, &env])
         .ended(2, "usage")
-        .says("A is a survey of calls, B is one of env");
+        .says("A is a survey of calls, B is a survey of env");
     compare(&[&mask, &committed("h200-x2")])
         .ended(2, "usage")
         .says("A is a survey, B is a report");

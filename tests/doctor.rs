@@ -204,7 +204,7 @@ fn the_text_fits_a_terminal_of_eighty_columns() {
         "{text}"
     );
     assert!(
-        text.contains("Misspelt    CUDA_VISIBLE_DEVICE is no variable"),
+        text.contains("Misspelled  CUDA_VISIBLE_DEVICE is not a known"),
         "{text}"
     );
     assert!(

@@ -424,7 +424,7 @@ fn what_has_no_reports_replaces_nothing() {
         scratch
             .run(&arguments)
             .ended(2, "usage")
-            .says("is not a merged document")
+            .says("not a fleet report")
             .says("`fleet merge` makes one");
     }
 }
@@ -574,6 +574,6 @@ fn a_name_and_a_date_hide_no_machine() {
         merge(&scratch, &forbidden).ended(1, "unexpected");
         scratch
             .run(&["fleet", "render", &scratch.at("fleet.json")])
-            .prints("have one name, node-1");
+            .prints("share a name, node-1");
     }
 }

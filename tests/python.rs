@@ -566,7 +566,7 @@ fn an_interpreter_that_is_none_is_an_error_where_it_was_named() {
     let scratch = Scratch::new();
     with(&scratch, "lines", &["--python", "/bin/true"], &[])
         .ended(2, "usage")
-        .says("--python: `/bin/true`: this is no Python interpreter that can run lines");
+        .says("--python: `/bin/true`: not a Python interpreter that can run lines");
     let absent = scratch.path().join("absent").to_string_lossy().into_owned();
     with(&scratch, "lines", &["--python", &absent], &[])
         .ended(2, "usage")
