@@ -425,7 +425,7 @@ fn what_has_no_reports_replaces_nothing() {
             .run(&arguments)
             .ended(2, "usage")
             .says("not a fleet report")
-            .says("`fleet merge` makes one");
+            .says("Create one with `fleet merge`");
     }
 }
 
