@@ -325,3 +325,32 @@ fn names_can_be_searched_for() {
         "{closures} closures have a name"
     );
 }
+
+/// Most phrases that `tests/language.py` may find, by area. They only go down.
+const MOST_PHRASES: [(&str, usize); 4] = [
+    ("output", 120),
+    ("docs", 1040),
+    ("scenarios", 20),
+    ("comments", 1100),
+];
+
+#[test]
+fn phrases_that_are_read_twice_do_not_return() {
+    let counted = Command::new("python3")
+        .arg("tests/language.py")
+        .current_dir(root())
+        .output()
+        .expect("python3 starts");
+    assert!(counted.status.success(), "{counted:?}");
+    let counted = String::from_utf8_lossy(&counted.stdout);
+    for (area, most) in MOST_PHRASES {
+        let count: usize = counted
+            .lines()
+            .find_map(|line| line.strip_prefix(area)?.trim().parse().ok())
+            .expect("a count of each area");
+        assert!(
+            count <= most,
+            "{area}: {count} phrases, and at most {most} are allowed; `python3 tests/language.py {area}` lists them"
+        );
+    }
+}
