@@ -56,7 +56,7 @@ pub struct Tally {
 /// The events that a process did not report.
 #[derive(Clone, Copy)]
 pub enum Unreported {
-    /// Everything from now on.
+    /// A message, or everything from now on.
     Rest = 0,
     /// The calls of a libcuda that it opened by another way than by name.
     OtherLibcuda = 1,
@@ -157,6 +157,9 @@ fn tally() -> &'static Tally {
     unsafe { &*found }
 }
 
+/// `true` once a message of this process could not be delivered.
+static HAS_LOST_MESSAGE: AtomicBool = AtomicBool::new(false);
+
 /// Stops reporting, and informs the tracer that its data is incomplete.
 fn fall_silent() {
     if !IS_LOST.swap(true, Ordering::Relaxed) {
@@ -224,7 +227,13 @@ pub fn send(bytes: &[u8], descriptor: Option<i32>, waits: bool) {
         Ok(connection) => {
             connection.send(bytes, descriptor) && (!waits || connection.wait(deadline))
         }
-        Err(NotOpen::Late) => false,
+        Err(NotOpen::Late) => {
+            // The message is lost, so the trace must not pass for complete.
+            if !HAS_LOST_MESSAGE.swap(true, Ordering::Relaxed) {
+                note_unreported(Unreported::Rest);
+            }
+            false
+        }
         Err(NotOpen::Refused) => return fall_silent(),
     };
     if is_told {
