@@ -84,7 +84,7 @@ fn a_step_that_cannot_refuse_anything_decides_nothing() {
             libc::SYS_prctl,
             libc::EINVAL,
             Some((0, 36)),
-            "prctl(PR_SET_CHILD_SUBREAPER) is refused",
+            "prctl(PR_SET_CHILD_SUBREAPER) failed",
         ),
     ] {
         let scratch = Scratch::new();
@@ -216,7 +216,7 @@ fn command_works_or_fails_early_on_limited_kernels() {
             libc::SYS_pidfd_open,
             libc::ENOSYS,
             70,
-            "which Linux has from 5.3 on, is refused",
+            "which Linux has from 5.3 on, is denied",
         ),
         (
             "no prctl",
@@ -224,7 +224,7 @@ fn command_works_or_fails_early_on_limited_kernels() {
             libc::SYS_prctl,
             libc::EPERM,
             70,
-            "prctl is refused",
+            "prctl is denied",
         ),
         (
             "Linux before 5.3, threads",

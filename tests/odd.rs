@@ -196,8 +196,8 @@ fn doctor_says_what_nvml_does_not_tell() {
     // Whether a process has a context is known from NVML's list alone.
     let looks = format!("sleep 60 & {PROGRAM} doctor --pid $!; kill $!");
     for (machine, says) in [
-        ("thor", "NVML does not list its processes"),
-        ("gb10", "NVML lists it on none"),
+        ("thor", "NVML does not list processes"),
+        ("gb10", "NVML lists it on no GPU"),
     ] {
         scratch
             .run(&["sim", "--machine", machine, "--", "sh", "-c", &looks])

@@ -195,8 +195,8 @@ fn wrong_environments_are_refused_before_anything_is_installed() {
         .to_string_lossy()
         .into_owned();
     for (arguments, says) in [
-        (&["--with", "framework>=2"][..], "is no package"),
-        (&["--with=--pre"][..], "is no package"),
+        (&["--with", "framework>=2"][..], "invalid package"),
+        (&["--with=--pre"][..], "invalid package"),
         (&["--releases=nothing*"][..], "no environment of the list"),
         (&["--environments", &absent][..], &absent),
     ] {
@@ -280,7 +280,7 @@ fn the_first_bad_release_is_found_with_its_stack() {
     .prints("First bad release: framework 3. Last good: 2.");
     bisect(&scratch, &package, &SINCE_3.replace("3", "4"))
         .ended(3, "inconclusive")
-        .prints("framework 5 or one of 4");
+        .prints("framework 5, or one of 4");
     bisect(&scratch, &package, "import framework")
         .ended(3, "inconclusive")
         .prints("does not happen with the bad versions");

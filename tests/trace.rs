@@ -332,7 +332,7 @@ fn programs_are_shown(options: &[&str]) {
             "before they could be identified",
             "did not arrive; events may be missing",
             "stopped telling what happens",
-            "did not tell whose",
+            "no memory records from",
             "more arrived than could be processed",
         ];
         // Another test may open the same libcuda while a process of this one ends.
@@ -1126,7 +1126,7 @@ fn early_root_drop_passes_no_memory_policy() {
         (
             &["--max-bytes", "gpu0=100MiB"],
             3,
-            "who may not write to the simulated machine",
+            "as a user without write access to the",
         ),
     ];
     for (policy, exit, says) in cases {

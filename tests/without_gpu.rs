@@ -175,7 +175,7 @@ fn what_is_not_modelled_is_named_and_is_no_success() {
     let nvml = "import ctypes; nvml = ctypes.CDLL('libnvidia-ml.so.1'); hasattr(nvml, 'nvmlInit') and hasattr(nvml, 'nvmlNone')";
     let (_, stderr, code) = run(&["sim", "python3", "-c", nvml], &[]);
     assert!(
-        code == Some(3) && stderr.contains("not in this NVML: nvmlNone (<string>:1)"),
+        code == Some(3) && stderr.contains("Not in this NVML: nvmlNone (<string>:1)"),
         "{code:?} {stderr}"
     );
     // A program that failed keeps its own code.
@@ -276,10 +276,10 @@ const GIVEN_UP: [(&str, &str, i32, &str); 26] = [
         "(gives_up.c:34), cuGetExportTable (gives_up.c:38), cuNo",
     ),
     // A program that continues with other functions fills a table of them.
-    ("yk", "cuinit", 0, "CUDA was not initialised"),
-    ("pv", "cuinit", 0, "CUDA was not initialised"),
-    ("okx", "cuinit", 0, "CUDA was not initialised"),
-    ("", "cuinit", 0, "CUDA was not initialised"),
+    ("yk", "cuinit", 0, "CUDA was not initialized"),
+    ("pv", "cuinit", 0, "CUDA was not initialized"),
+    ("okx", "cuinit", 0, "CUDA was not initialized"),
+    ("", "cuinit", 0, "CUDA was not initialized"),
     // A program that continues is found, or found to do nothing forbidden; if the mask was set in
     // between, that may have been too late.
     ("ypedi", "cuinit", 1, "initializes CUDA through cuInit"),
@@ -573,7 +573,7 @@ fn a_trace_within_a_trace_sees_its_program() {
             ran.stderr
         );
         assert!(
-            !ran.stderr.contains("CUDA was not initialised"),
+            !ran.stderr.contains("CUDA was not initialized"),
             "{around:?}: {}",
             ran.stderr
         );

@@ -429,7 +429,7 @@ fn a_bundle_has_everything_and_redacted_nothing_of_the_machine() {
     let issue = files.get("issue.md").expect("a text to paste");
     let first = issue.split("<details>").next().unwrap_or_default();
     assert!(
-        first.starts_with("# ") && first.contains("It shows if "),
+        first.starts_with("# ") && first.contains("Effect: "),
         "{first}"
     );
     assert!(!first.contains("p = "), "{first}");
@@ -492,7 +492,7 @@ fn a_bundle_has_everything_and_redacted_nothing_of_the_machine() {
     scratch
         .run(&["export", "device-files-in-the-child"])
         .ended(2, "usage")
-        .says("only the worker can make");
+        .says("only the worker can run");
 }
 
 #[test]

@@ -172,7 +172,7 @@ fn the_commands_of_the_page_of_the_wheel_work_in_their_order() {
     let printed = follow(WHEEL, folder);
     assert!(printed.contains("reads the mask (at"), "{printed}");
     let archive = "cuda-pitfalls-set-device-is-eager.tar.gz";
-    for file in ["eager.py", archive, "fleet.json"] {
+    for file in ["eager.c", archive, "fleet.json"] {
         has_file(folder, file);
     }
 }

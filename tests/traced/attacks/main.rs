@@ -366,8 +366,8 @@ fn a_filter_of_system_calls_kills_no_program_and_is_said() {
 
 /// Actions of `attacks/escapes.py`, the exit code of a policy against `cuInit`, and a part of the output.
 const ESCAPES: [(&str, i32, &str); 19] = [
-    ("background", 1, "initialises CUDA"),
-    ("daemon", 1, "initialises CUDA"),
+    ("background", 1, "initializes CUDA"),
+    ("daemon", 1, "initializes CUDA"),
     (
         "waits",
         3,
@@ -394,13 +394,13 @@ const ESCAPES: [(&str, i32, &str); 19] = [
         3,
         "ended before it could be inspected, and libcuda was opened at that time",
     ),
-    ("hops", 1, "initialises CUDA"),
+    ("hops", 1, "initializes CUDA"),
     ("full", 3, "1 process stopped reporting"),
     ("hidden", 3, "1 process stopped reporting"),
     ("hidden-exec", 3, "1 process stopped reporting"),
     ("root", 3, "1 process stopped reporting"),
-    ("init", 1, "initialises CUDA"),
-    ("lasts libcuda.so.1", 1, "initialises CUDA"),
+    ("init", 1, "initializes CUDA"),
+    ("lasts libcuda.so.1", 1, "initializes CUDA"),
     ("nothing", 0, ""),
     ("sleeper", 0, ""),
     ("quiet-daemon", 0, ""),

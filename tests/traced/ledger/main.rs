@@ -361,7 +361,7 @@ fn what_is_held_is_shown_and_limited_by_whose_it_is() {
     let line = lines_of(Path::new("ledger/holds.py"))["large"];
     for shown in [
         "Memory by owner",
-        "64 MiB   allocations     the program itself ",
+        "64 MiB   allocations             the program itself ",
         &format!("holds.py:{line}\n"),
     ] {
         assert!(ran.stderr.contains(shown), "{shown}: {}", ran.stderr);

@@ -1158,7 +1158,7 @@ fn possibly_failed_fork_is_reported_once() {
     let found = findings(&trace);
     let said: Vec<&str> = found.iter().map(|finding| finding.says.as_str()).collect();
     let after = "after train.py:4 has initialized CUDA through torch.cuda.init: CUDA cannot be used there. No failed \
-                 call was seen, but PyTorch raises an error in such a child by itself, without a call that a trace sees";
+                 call was seen, but PyTorch raises its own error in such a child, without a call that a trace can see";
     assert_eq!(said, [format!("train.py:9 forks 2 processes {after}")]);
     // A forkserver does not fork at a line of the program. The finding names the process, and the place is the line
     // that initialized CUDA.
