@@ -186,16 +186,16 @@ struct Lines {
 /// commit that says what a user gets for it. Lower it when a crate has become smaller.
 const BUDGET: [(&str, usize, usize, usize); 11] = [
     ("scenarios", 74, 19, 137),
-    ("src/answers", 18_991, 6_816, 30_587),
+    ("src/answers", 18_754, 6_821, 30_513),
     ("src/calls", 1_326, 276, 1_989),
-    ("src/core", 15_193, 6_221, 26_103),
-    ("src/fake", 8_794, 577, 12_086),
-    ("src/instrument", 6_971, 751, 9_453),
-    ("src/program", 9_750, 639, 12_439),
-    ("src/render", 14_284, 5_664, 22_669),
-    ("src/trace", 10_948, 6_432, 20_568),
-    ("tests", 0, 23_583, 26_258),
-    ("xtask", 3_960, 558, 5_185),
+    ("src/core", 15_195, 6_221, 26_143),
+    ("src/fake", 8_806, 577, 12_149),
+    ("src/instrument", 7_016, 751, 9_552),
+    ("src/program", 9_744, 639, 12_469),
+    ("src/render", 14_610, 5_798, 23_286),
+    ("src/trace", 10_999, 6_434, 20_747),
+    ("tests", 0, 23_584, 26_306),
+    ("xtask", 3_825, 563, 5_114),
 ];
 
 /// Returns `true` if the entire file is a test: it lies below a directory of tests, or has the name of one.
