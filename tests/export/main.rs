@@ -460,6 +460,17 @@ fn a_bundle_has_everything_and_redacted_nothing_of_the_machine() {
             .get("issue.md")
             .is_some_and(|text| text.chars().count() <= 60_000 && text.contains("GPU-00000001"))
     );
+    // Every file of a bundle of a simulated report tells that.
+    let (runs, simulated) = (scratch.at("simulated"), scratch.at("simulated.tar.gz"));
+    let run = ["run", "set-device-is-eager", "--on", "sim:h200-x2", "--quick"];
+    scratch.run(&[&run[..], &["--out", &runs]].concat()).good();
+    let name = "set-device-is-eager";
+    scratch
+        .run(&["bundle", &runs, name, "--out", &simulated])
+        .good();
+    for (file, text) in unpacked(Path::new(&simulated)) {
+        assert!(text.to_uppercase().contains("SIMULATED"), "{file}: {text}");
+    }
     // It is not overwritten, and a scenario that is not in the report cannot be packed.
     scratch.run(&arguments).ended(2, "usage");
     // In a directory of runs, the newest is used.

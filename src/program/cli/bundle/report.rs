@@ -6,9 +6,10 @@ use super::archive::{
 use crate::cli::output::{Outcome, fail};
 use cuda_pitfalls_answers::exit::Exit;
 use cuda_pitfalls_core::report::{ReportView, Stored, StoredReport};
-use cuda_pitfalls_core::verdict::{ExpectationMet, Kind, Verdict};
+use cuda_pitfalls_core::verdict::{ExpectationMet, Kind, Provenance, Verdict};
 use cuda_pitfalls_core::{catalogue, judge};
 use cuda_pitfalls_render::issue::{self, Attached};
+use cuda_pitfalls_render::tally::SIMULATED;
 use cuda_pitfalls_render::with_words;
 
 pub(super) fn bundle_report(arguments: &BundleArguments) -> Outcome {
@@ -18,6 +19,9 @@ pub(super) fn bundle_report(arguments: &BundleArguments) -> Outcome {
     let mut entries = Vec::new();
     // They are built in, and contain nothing about this machine.
     let attached = add_sources(&report.view(), &mut entries);
+    if report.view().provenance == Provenance::Simulated {
+        entries.iter_mut().for_each(mark_simulated);
+    }
     if arguments.redact {
         report = redact_report(&report).map_err(|error| {
             let why = format!("the redacted report cannot be read: {error}");
@@ -37,6 +41,16 @@ pub(super) fn bundle_report(arguments: &BundleArguments) -> Outcome {
         text: issue::render_issue(&report.view(), &attached),
     });
     Ok(write(arguments, &stem, &entries))
+}
+
+/// Puts the banner of simulated results above a source file.
+fn mark_simulated(entry: &mut ArchiveFile) {
+    let banner = if entry.name.ends_with(".c") {
+        format!("/* {SIMULATED} */\n")
+    } else {
+        format!("# {SIMULATED}\n")
+    };
+    entry.text.insert_str(0, &banner);
 }
 
 /// Returns the report that the bundle is made of, judged by today's rules.
