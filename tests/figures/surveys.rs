@@ -65,14 +65,12 @@ fn rows_of_libcudart_are_told_from_functions() {
         .says(format!("{context} create a context, {only} only initialize the driver and so read the mask, one does"))
         .says(format!("{after} create no context if the driver was initialized before"));
     Page::open("docs/findings.md")
+        .says(format!("{asked} libcudart 13.0 functions have {all} rows"))
         .says(format!(
-            "{asked} functions of libcudart 13.0 have {all} rows"
+            "All of {asked} libcudart 13.0 functions except `cudaRuntimeGetVersion` do"
         ))
         .says(format!(
-            "Of {asked} functions of libcudart 13.0, all but `cudaRuntimeGetVersion` do"
-        ))
-        .says(format!(
-            "Of all {all} rows of libcudart 13.0 in [calls](surveys/calls.md) {context} do"
+            "In [calls](surveys/calls.md), {context} of all {all} libcudart 13.0 rows do"
         ));
     let free: Vec<&str> = runtime
         .iter()
@@ -108,7 +106,7 @@ fn failed_and_successful_calls_affect_contexts_alike() {
         alike.len()
     ));
     Page::open("docs/findings.md").says(format!(
-        "Of {} functions of libcudart 13.0 that refused the plainest arguments, {} succeed with others, and {} of these",
+        "{} libcudart 13.0 functions failed with the plainest arguments. {} of them succeed with others, and {} of these",
         pairs.len(),
         alike.len() + 1,
         alike.len()
@@ -118,7 +116,7 @@ fn failed_and_successful_calls_affect_contexts_alike() {
         .filter(|row| row.call.starts_with("cudaGraph") && has_context(row))
         .count();
     Page::open("docs/findings.md").says(format!(
-        "each of {graphs} calls of libcudart 13.0 that add to it"
+        "each of {graphs} libcudart 13.0 calls that add to it"
     ));
 }
 
@@ -141,7 +139,7 @@ fn of_libcuda_one_call_freezes_and_some_look_at_their_arguments_first() {
         driver.len()
     ));
     Page::open("docs/findings.md").says(format!(
-        "Of {} functions of libcuda only `cuInit` does. {refused} rows of the others reject their arguments",
+        "Among {} libcuda functions, only `cuInit` does. {refused} rows of the others reject their arguments",
         functions(&driver)
     ));
 }
