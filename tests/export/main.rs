@@ -462,7 +462,13 @@ fn a_bundle_has_everything_and_redacted_nothing_of_the_machine() {
     );
     // Every file of a bundle of a simulated report tells that.
     let (runs, simulated) = (scratch.at("simulated"), scratch.at("simulated.tar.gz"));
-    let run = ["run", "set-device-is-eager", "--on", "sim:h200-x2", "--quick"];
+    let run = [
+        "run",
+        "set-device-is-eager",
+        "--on",
+        "sim:h200-x2",
+        "--quick",
+    ];
     scratch.run(&[&run[..], &["--out", &runs]].concat()).good();
     let name = "set-device-is-eager";
     scratch
