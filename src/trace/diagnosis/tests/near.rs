@@ -1062,7 +1062,7 @@ fn foreign_thread_is_located_by_concurrent_user_code() {
     assert!(
         every
             .says
-            .starts_with("other thread (main thread at a.py:4) and later lines"),
+            .starts_with("other thread (main thread at a.py:4) and later calls"),
         "{}",
         every.says
     );
