@@ -286,6 +286,8 @@ fn run_without_gpu_keeps_only_simulated_reports() {
             "no report written"
         };
         assert!(ran.stdout.contains(words), "{on}: {}", ran.stdout);
+        let is_hinted = ran.stdout.contains("Try `cuda-pitfalls doctor` (why)");
+        assert_eq!(is_hinted, !is_kept, "{on}: {}", ran.stdout);
         let mut surveyed =
             scratch.command(&["survey", "calls", "cuInit", "--quick", "--on", on, "--json"]);
         surveyed.current_dir(scratch.path());

@@ -91,7 +91,7 @@ pub fn render_ending(report: &ReportView<'_>, ending: &RunEnding, width: usize) 
         }
     }
     blocks.push(Block::paragraph(counts(report)));
-    if no_gpu {
+    if no_gpu || ending.place == ReportPlace::NotKept {
         blocks.push(Block::paragraph(HINT));
     }
     let mut last = Vec::new();
