@@ -213,7 +213,7 @@ fn the_page_is_what_the_results_say() {
     assert!(check(&other, &page).1.contains("is out of date"));
     let other = changed(
         "page.md",
-        read_text(PAGE).replacen("agrees for", "agrees with", 1),
+        read_text(PAGE).replacen("it agrees with the driver", "it agrees", 1),
     );
     assert!(check(&results, &other).1.contains("is out of date"));
     let sha = document(RESULTS)["vectors"]["sha256"]
@@ -324,7 +324,7 @@ fn a_right_parser_agrees_and_wrong_ones_do_not() {
     );
     assert_eq!(
         empty[0]["kinds"][0]["kind"],
-        "it has no GPU where some are visible"
+        "lists no GPU although some are visible"
     );
     assert_eq!(empty[3]["counts"]["crashes"], 905, "it has no i-th GPU");
     let integers = ask("def parse(text): return [int(entry) for entry in text.split(',')]");
@@ -340,7 +340,7 @@ fn a_right_parser_agrees_and_wrong_ones_do_not() {
     );
     assert_eq!(
         sorted[0]["kinds"][0]["kind"],
-        "it has the GPUs in another order"
+        "lists the visible GPUs in a different order"
     );
     assert_eq!(
         sorted[0]["kinds"][0]["mask"], "1,0",
@@ -413,11 +413,11 @@ fn a_project_that_cannot_be_installed_is_named() {
         String::from_utf8_lossy(&output.stderr),
     );
     assert!(
-        said.contains("zea      0.1.8    could not be asked"),
+        said.contains("zea      0.1.8    could not be tested"),
         "{said}"
     );
     assert!(
-        complained.contains("zea could not be asked: no such release"),
+        complained.contains("zea could not be tested: no such release"),
         "{complained}"
     );
     let written: Value = crate::common::read_json(&results);

@@ -26,9 +26,9 @@ ORDERS = (None, "PCI_BUS_ID", "FASTEST_FIRST")
 
 def answer(question, vector):
     if vector.order not in ORDERS:
-        return ["not asked", "CUDA_DEVICE_ORDER has an unknown value, which it does not read"]
+        return ["not asked", "`CUDA_DEVICE_ORDER` has an unknown value, and the function does not read this variable"]
     if question.compared == "ordinals" and not vector.gpus:
-        return ["not asked", "no GPU is visible, so there is no ordinal"]
+        return ["not asked", "no GPU is visible, so CUDA has no device ordinals"]
     os.environ.pop("CUDA_VISIBLE_DEVICES", None)
     if vector.mask is not None:
         os.environ["CUDA_VISIBLE_DEVICES"] = vector.mask

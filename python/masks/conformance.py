@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""Holds other projects' parsers of CUDA_VISIBLE_DEVICES against the masks that were measured.
+"""Compares other projects' parsers of CUDA_VISIBLE_DEVICES with the measured masks.
 
-    python3 python/masks/conformance.py                    asks all, prints a table
-    python3 python/masks/conformance.py --project torch    asks one; may be given more than once
+    python3 python/masks/conformance.py                    tests all, prints a table
+    python3 python/masks/conformance.py --project torch    tests one (repeatable)
     … --json python/masks/results.json --out docs/mask-vectors.md     writes results and the page
-    python3 python/masks/conformance.py --check            is the page what the results say? Asks nobody
+    python3 python/masks/conformance.py --check            checks that the page matches the results; tests nothing
 
-Needs Python 3.11 and uv, which makes an environment of each project's release, removed again. No GPU is needed and
-none is used: what a parser asks of NVML is answered by a table of the measured machine's UUIDs. Exit 1 if a project
-could not be asked, or if --check finds a difference. That a parser differs from the driver changes no exit code.
+Needs Python 3.11 and uv, which creates a temporary environment for each project's release. No GPU is needed or used:
+a table of the measured machine's UUIDs answers NVML queries. Exits with 1 if a project could not be tested, or if
+--check finds a difference. A parser that differs from the driver does not change the exit code.
 """
 
 import argparse
@@ -53,7 +53,7 @@ def ran(command, limit, **options):
 
 
 def asked(project, document, python, arguments):
-    """The result of one project: its questions with their counts, or why it could not be asked."""
+    """The result of one project: its questions with their counts, or why it could not be tested."""
     result = {key: project[key] for key in ("name", "title", "repository")}
     result.update(threads=project.get("threads", []), issue=project.get("issue", page.ISSUE))
     result.update(requires=project["requires"], error=None, questions=[])
@@ -96,14 +96,14 @@ def digest(data):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--project", action="append", metavar="NAME", help="only this one; may be given more than once")
-    parser.add_argument("--from", dest="results", type=Path, metavar="FILE", help="ask nobody; these results")
+    parser.add_argument("--project", action="append", metavar="NAME", help="test only this project (repeatable)")
+    parser.add_argument("--from", dest="results", type=Path, metavar="FILE", help="read results, test nothing")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the results")
     parser.add_argument("--out", type=Path, metavar="FILE", help="write the page")
-    parser.add_argument("--check", action="store_true", help="ask nobody; exit 1 unless the page is what results say")
-    parser.add_argument("--page", type=Path, default=PAGE, help="what --check reads (default: docs/mask-vectors.md)")
-    parser.add_argument("--limit", type=int, default=300, metavar="SECONDS", help="for a project's answers (300)")
-    parser.add_argument("--install-limit", type=int, default=1800, metavar="SECONDS", help="to install it (1800)")
+    parser.add_argument("--check", action="store_true", help="test nothing; exit 1 unless the page matches the results")
+    parser.add_argument("--page", type=Path, default=PAGE, help="page for --check (default: docs/mask-vectors.md)")
+    parser.add_argument("--limit", type=int, default=300, metavar="SECONDS", help="for a test (default: 300)")
+    parser.add_argument("--install-limit", type=int, default=1800, metavar="SECONDS", help="to install (default: 1800)")
     arguments = parser.parse_args()
 
     wanted = tomllib.loads((HERE / "projects.toml").read_text(encoding="utf-8"))
@@ -111,7 +111,7 @@ def main():
     names = [project["name"] for project in wanted["project"]]
     for name in arguments.project or []:
         if name not in names:
-            parser.error(f"no project {name}; there are {', '.join(names)}")
+            parser.error(f"unknown project {name}; expected one of {', '.join(names)}")
     if arguments.out and arguments.project:
         parser.error("--out writes the page of all projects; leave out --project")
 
@@ -126,19 +126,19 @@ def main():
         }
         for project in wanted["project"]:
             if not arguments.project or project["name"] in arguments.project:
-                print(f"asking {' '.join(project['requires'])}", file=sys.stderr)
+                print(f"testing {' '.join(project['requires'])}", file=sys.stderr)
                 results["projects"].append(asked(project, json.loads(data), wanted["python"], arguments))
     written = page.written(results, json.loads(data), wanted["left_out"])
 
     if arguments.check:
         wrong = []
         if results["vectors"]["sha256"] != digest(data):
-            wrong.append("the results are of other vectors: ask again, with --json python/masks/results.json")
+            wrong.append("the results are of other vectors: test again, with --json python/masks/results.json")
         if [one["requires"] for one in results["projects"]] != [one["requires"] for one in wanted["project"]]:
-            wrong.append("the results are of other releases than projects.toml names: ask again, with --json")
+            wrong.append("the results are of other releases than projects.toml lists: test again, with --json")
         if not arguments.page.is_file() or arguments.page.read_text(encoding="utf-8") != written:
             how = "--from python/masks/results.json --out docs/mask-vectors.md"
-            wrong.append(f"{arguments.page} is out of date; {how} writes it")
+            wrong.append(f"{arguments.page} is out of date; write it with {how}")
         sys.exit("\n".join(wrong) or 0)
     if arguments.json:
         arguments.json.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
@@ -147,7 +147,7 @@ def main():
     print(page.table(results, plain=True))
     failed = [project for project in results["projects"] if project["error"]]
     for project in failed:
-        print(f"{project['title']} could not be asked: {project['error']}", file=sys.stderr)
+        print(f"{project['title']} could not be tested: {project['error']}", file=sys.stderr)
     sys.exit(1 if failed else 0)
 
 

@@ -18,30 +18,30 @@ def judged(compared, vector, answer):
     if what == "raised":
         # Where `cuInit` fails too, an exception is no contradiction, and no answer either.
         error = value.split(":")[0]
-        return ("crashes", f"it raises `{error}`") if shown else ("refused", f"it raises `{error}`")
+        return ("crashes", f"raises `{error}`") if shown else ("refused", f"raises `{error}`")
     if compared == "count":
         if value == len(shown):
             return "agreed", None
         if not shown:
-            return "contradictions", f"it counts GPUs where `cuInit` returns `{status}`"
-        return "contradictions", f"it counts {'more' if value > len(shown) else 'fewer'} GPUs than are visible"
+            return "contradictions", f"counts GPUs although `cuInit` returns `{status}`"
+        return "contradictions", f"counts {'more' if value > len(shown) else 'fewer'} GPUs than are visible"
     if compared == "ordinals":
-        return ("agreed", None) if value == shown else ("contradictions", "it finds another GPU for a CUDA ordinal")
+        return ("agreed", None) if value == shown else ("contradictions", "maps a CUDA ordinal to the wrong GPU")
     same = sorted(set(value)) == sorted(shown)
     if value == shown or (compared == "set" and same):
         return "agreed", None
     if not shown:
-        return "contradictions", f"it has GPUs where `cuInit` returns `{status}`"
+        return "contradictions", f"lists GPUs although `cuInit` returns `{status}`"
     if not value:
-        return "contradictions", "it has no GPU where some are visible"
+        return "contradictions", "lists no GPU although some are visible"
     if same:
         order = len(value) == len(shown)
-        return "contradictions", "it has the GPUs in another order" if order else "it has a GPU twice"
+        return "contradictions", "lists the visible GPUs in a different order" if order else "lists a GPU twice"
     if set(value) > set(shown):
-        return "contradictions", "it has GPUs that are not visible"
+        return "contradictions", "also lists GPUs that are not visible"
     if set(value) < set(shown):
-        return "contradictions", "it lacks GPUs that are visible"
-    return "contradictions", "it has other GPUs than those that are visible"
+        return "contradictions", "omits visible GPUs"
+    return "contradictions", "lists GPUs that are not visible and omits visible ones"
 
 
 def spelling(mask):

@@ -6,7 +6,7 @@ HEAD = """\
 <!-- Made by `python3 python/masks/conformance.py --from python/masks/results.json --out docs/mask-vectors.md`. -->
 # Measured masks, for your own tests
 
-A project that parses `CUDA_VISIBLE_DEVICES` itself has to agree with the driver, which reads it by [rules that surprise](surveys/mask.md). `mask_vectors.json` has {vectors} vectors: a value, the GPUs of a machine, and what a real driver did with the value there. It is part of the wheel, and needs no GPU to be used. Nothing in it was predicted.
+A project that parses `CUDA_VISIBLE_DEVICES` itself must agree with the driver, whose [rules are surprising](surveys/mask.md). `mask_vectors.json` contains {vectors} test vectors. Each has a value, the GPUs of a machine, and the measured result of a real driver with that value on that machine. None of the results are predictions. The file is part of the wheel, and using it requires no GPU.
 
 Measured on:
 
@@ -24,44 +24,46 @@ for vector in mask.vectors():
         assert your_parser(vector.mask, vector.devices) == list(vector.gpus), vector
 ```
 
-`mask.parse`, the rule of this project, agrees with each vector; a test checks that. A parser that need not know a value may skip it by `vector.group`.
+A test checks that `mask.parse`, this project's own parser, agrees with every vector. To skip values that your parser does not support, filter by `vector.group`.
 
 ## The format
 
-`python/cuda_pitfalls/mask_vectors.json` is JSON with a line for each machine and each vector. `mask.vectors()` gives the vectors as named tuples, with the machine's fields filled in.
+`python/cuda_pitfalls/mask_vectors.json` is JSON with one line for each machine and each vector. `mask.vectors()` returns the vectors as named tuples that include the machine's fields.
 
-| key | is |
+| key | value |
 | --- | --- |
-| `schema` | `name` (`mask-vectors`), `major`, `minor`. Within a major version no key is removed and none changes its meaning |
-| `machines[]` | `gpus[]` (`uuid`, `name`), in NVML's order; `mig`: whether MIG was on; `driver_version`; `date`; `evidence`: the `path` and `sha256` of the survey or report in this repository |
+| `schema` | `name` (`mask-vectors`), `major`, `minor`. Within a major version, no key is removed or changes its meaning |
+| `machines[]` | `gpus[]` (`uuid`, `name`), in NVML's order; `mig`: true if MIG was enabled; `driver_version`; `date`; `evidence`: the `path` and `sha256` of the survey or report in this repository |
 | `vectors[].machine` | the index of the machine in `machines` |
-| `vectors[].mask` | the value of `CUDA_VISIBLE_DEVICES`; null where it was not set |
-| `vectors[].order` | the value of `CUDA_DEVICE_ORDER`; null where it was not set |
-| `vectors[].status` | what `cuInit` returned, by its C name |
-| `vectors[].gpus` | the visible GPUs in the order in which CUDA numbered them, as indices into `machines[].gpus`; empty unless `cuInit` succeeded |
-| `vectors[].group`, `note` | which sort of value it is and why it was asked: the groups of [surveys/mask.md](surveys/mask.md); `Generated`, without a note; or the scenario that asked it, below [pitfalls/visibility](pitfalls/README.md) |
-| `vectors[].attempts` | how many fresh processes were asked; all gave this answer |
+| `vectors[].mask` | the value of `CUDA_VISIBLE_DEVICES`; null if it was not set |
+| `vectors[].order` | the value of `CUDA_DEVICE_ORDER`; null if it was not set |
+| `vectors[].status` | the result of `cuInit`, by its C name |
+| `vectors[].gpus` | the visible GPUs in CUDA's order, as indices into `machines[].gpus`; empty unless `cuInit` succeeded |
+| `vectors[].group`, `note` | the kind of value, and the reason for testing it: a group of [surveys/mask.md](surveys/mask.md); `Generated`, without a note; or the scenario that tested it, from [pitfalls/visibility](pitfalls/README.md) |
+| `vectors[].attempts` | the number of fresh processes that tested the value; all had the same result |
 
-A value that a survey asked twice, under two notes, is two vectors. UUIDs in a value are those of the machine. To ask about your own machine: `cuda-pitfalls survey mask`.
+If a survey tested a value twice, with two notes, the file contains two vectors. UUIDs in a value belong to the machine of the vector. To test your own machine, run `cuda-pitfalls survey mask`.
 
-What is not in it: more than four GPUs, GPUs of different kinds in one machine, UUIDs that begin alike, MIG that is on, and other drivers.
+Not covered: more than four GPUs, different GPU models in one machine, UUIDs with a common prefix, enabled MIG, and other drivers.
 
-## Released parsers, held against it
+## Results of released parsers
 
-Asked on {date}, without a GPU. Each function was called as released, in an environment of its own; what it asks of NVML was answered by a table of the UUIDs of the machine that the value was measured on. `nvmlDeviceGetHandleByUUID` answers there [as it was measured](pitfalls/visibility/nvml-wants-the-whole-uuid.md): a whole UUID is found, and what is cut short or begins with neither `GPU-` nor `MIG-` is not, of which one example each was asked. Nothing here was run on a GPU beside the driver's own answers.
+Tested on {date}, without a GPU. Each function was called as released, in its own environment. Instead of NVML, it read a table with the UUIDs of the machine on which the value was measured. The table's `nvmlDeviceGetHandleByUUID` behaves [as measured](pitfalls/visibility/nvml-wants-the-whole-uuid.md): it finds a complete UUID, but not a truncated one or one without the prefix `GPU-` or `MIG-`. One example of each was measured. Only the driver's own results were measured on a GPU.
 
 {table}
 
-- **agreed**: the same GPUs, number or index as the driver's.
-- **contradictions**: another answer.
-- **crashes**: an exception, where the driver shows GPUs.
-- **refused**: an exception, where `cuInit` fails too.
-- **not asked**: the function does not claim an answer; each project's section says why.
+- **agreed**: the function found the same GPUs, count or index as the driver.
+- **contradictions**: the function returned a different result.
+- **crashes**: the function raised an exception although GPUs are visible to the driver.
+- **rejected**: the function raised an exception, and `cuInit` failed too.
+- **not tested**: the function does not claim to handle the value. The section of each project gives the reason.
+- **form**: `UUIDs` if the value begins with `GPU-` or `MIG-`, otherwise `numbers`.
 
-Many values are rare, and some were generated: these numbers say how a parser differs, not how often it matters. `python3 python/masks/conformance.py` asks again; [python/masks/projects.toml](../python/masks/projects.toml) has the releases. To add a project, give it lines there and an adapter in [python/masks/adapters](../python/masks/adapters), which says what of the project is called and what is replaced.
+Many values are rare, and some were generated. These numbers show how a parser differs, not how often that matters. To repeat the test, run `python3 python/masks/conformance.py`. [python/masks/projects.toml](../python/masks/projects.toml) lists the releases. To add a project, add it there and add an adapter to [python/masks/adapters](../python/masks/adapters), which defines what is called and what is replaced.
 """
 
-NAMES = {outcome: outcome.replace("_", " ") for outcome in OUTCOMES}
+#: The words of the page for outcomes.
+NAMES = {outcome: outcome for outcome in OUTCOMES} | {"refused": "rejected", "not_asked": "not tested"}
 
 
 def version(project):
@@ -69,12 +71,12 @@ def version(project):
 
 
 def table(results, plain=False):
-    """The counts of each question, as Markdown or in columns."""
-    head = ["project", "version", "function", "asked", *(NAMES[outcome] for outcome in OUTCOMES)]
+    """Returns the counts of each function, as Markdown or in columns."""
+    head = ["project", "version", "function", "tested", *(NAMES[outcome] for outcome in OUTCOMES)]
     rows = []
     for project in results["projects"]:
         if project["error"]:
-            rows.append([project["title"], version(project), "could not be asked", *["–"] * 6])
+            rows.append([project["title"], version(project), "could not be tested", *["–"] * 6])
         for question in project["questions"]:
             counts = question["counts"]
             asked = sum(counts[outcome] for outcome in OUTCOMES if outcome != "not_asked")
@@ -110,10 +112,10 @@ def quoted(mask):
     return f"$'{out}'"
 
 
-#: The title of a text for a tracker.
+#: The default title of an issue.
 ISSUE = "Some values of CUDA_VISIBLE_DEVICES are read differently from the driver"
 
-#: A longer value is described; the vectors have it.
+#: The page abbreviates longer values.
 LONGEST = 130
 
 
@@ -135,7 +137,7 @@ def gpus(indices):
 
 
 def driver(question, one, document):
-    """What the driver did, and of how many GPUs."""
+    """Returns the driver's result, and the number of GPUs of the machine."""
     total = len(document["machines"][one["machine"]]["gpus"])
     if not one["gpus"]:
         return f"`{one['status']}` ({total} GPU{'s' * (total > 1)})"
@@ -154,33 +156,35 @@ def differs(question):
 
 
 def section(project, results, document):
-    """A project's differences, what they mean, and a text for its tracker."""
+    """Returns a project's differences, their meaning, and the text of an issue."""
     lines = [f"### {project['title']}", ""]
     if project["error"]:
-        return [*lines, f"{project['requires'][0]} could not be asked: {project['error']}", ""]
-    lines += [f"{project['means']} How it was asked: {project['how']}", ""]
+        return [*lines, f"{project['requires'][0]} could not be tested: {project['error']}", ""]
+    lines += [project["means"], "", f"Test setup: {project['how']}", ""]
     for question in project["questions"]:
         lines += [f"**{code(question['call'])}** in `{question['file']}`. {question['claim']}", ""]
         if differs(question):
-            lines += ["| difference | vectors | example | driver (on) | parser |", "| --- | --: | --- | --- | --- |"]
+            lines.append("| difference | form | vectors | example | driver (machine) | function |")
+            lines.append("| --- | --- | --: | --- | --- | --- |")
             for one in differs(question):
-                cells = [f"{one['kind']} ({one['spelling']})", str(one["count"]), code(value(one))]
-                lines.append("| " + " | ".join([*cells, driver(question, one, document), answered(question, one)]) + " |")
+                cells = [one["kind"], one["spelling"], str(one["count"]), code(value(one))]
+                cells += [driver(question, one, document), answered(question, one)]
+                lines.append("| " + " | ".join(cells) + " |")
         else:
             lines.append("No difference.")
         others = [one for one in question["kinds"] if one["outcome"] in ("refused", "not_asked")]
         refused = sum(one["count"] for one in others if one["outcome"] == "refused")
-        parts = [f"{one['count']}: {one['kind']}" for one in others if one["outcome"] == "not_asked"]
+        parts = [f"{one['count']} ({one['kind']})" for one in others if one["outcome"] == "not_asked"]
         if refused:
-            lines += ["", f"Refused, as by `cuInit`: {refused}."]
+            lines += ["", f"Rejected, and `cuInit` failed too: {refused}."]
         if parts:
-            lines += ["", "Not asked: " + "; ".join(parts) + "."]
+            lines += ["", "Not tested: " + "; ".join(parts) + "."]
         lines.append("")
     return lines + issue(project, results, document)
 
 
 def issue(project, results, document):
-    """The text to paste into the project's tracker."""
+    """Returns the text of an issue for the project."""
     asked = [question for question in project["questions"] if differs(question)]
     if not asked:
         return []
@@ -188,43 +192,46 @@ def issue(project, results, document):
     kinds = sorted({f"{len(machine['gpus'])}× {machine['gpus'][0]['name']}" for machine in machines})
     drivers = sorted({machine["driver_version"] for machine in machines})
     kind = f"{', '.join(kinds)}; driver {', '.join(drivers)}; {min(dates(machines))} to {max(dates(machines))}"
-    text = [f"To paste into the tracker of {project['repository']}:", "", "~~~markdown"]
+    text = [f"Text for an issue in {project['repository']}:", "", "~~~markdown"]
     text += [f"**{project['issue']}**", ""]
     text += [
-        f"We measured what the driver does with a value of `CUDA_VISIBLE_DEVICES` for {len(vectors)} pairs of a value "
-        f"and a machine ({kind}), and asked {project['requires'][0].replace('==', ' ')} about them, on "
-        f"{results['date']} and without a GPU: what it asks of NVML or nvidia-smi was answered by a table of the UUIDs "
-        f"of the machine. {project['how']}",
+        f"We measured how the driver handles values of `CUDA_VISIBLE_DEVICES`, for {len(vectors)} pairs of a value and "
+        f"a machine ({kind}). On {results['date']}, we tested {project['requires'][0].replace('==', ' ')} with them, "
+        f"without a GPU. A table with the machine's UUIDs replaced NVML and nvidia-smi. {project['how']}",
         "",
     ]
     for question in asked:
         counts = question["counts"]
         total = sum(counts[outcome] for outcome in OUTCOMES if outcome != "not_asked")
-        asked_of = f"`{question['call']}` was asked about {total} of them and agrees for {counts['agreed']}."
-        text += [f"{asked_of} Mostly it differs so:", ""]
+        tested = f"`{question['call']}` was tested with {total} of these values."
+        text += [f"{tested} For {counts['agreed']}, it agrees with the driver. The main differences:", ""]
         # Stable: contradictions stay before crashes, and the frequent before the rare.
         shown = sorted(filter(short, differs(question)), key=lambda one: not plain(one["mask"]))[:4]
         for one in shown:
             has = driver(question, one, document)
             text.append(
-                f"- {code(value(one))}: driver: {has}; this function: {answered(question, one)}. "
-                f"{one['count']} of them: {one['kind']} ({one['spelling']})."
+                f"- It {one['kind']} ({one['count']} values, {one['spelling']}). Example: {code(value(one))}. "
+                f"Driver: {has}. Function: {answered(question, one)}."
             )
         first = shown[0]
         set_to = "env -u CUDA_VISIBLE_DEVICES" if first["mask"] is None else value(first)
         lines = [f"{set_to} python -c '{DRIVER_LINE}'", f"{set_to} python -c {shell(question['line'])}"]
-        text += ["", "To compare, with GPUs: what `cuInit` returns and how many are visible, then this function.", ""]
+        text += ["", COMPARE, ""]
         text += ["```sh", *lines, "```", ""]
     text += [
-        "These lines were not run as they stand. Many of the values are unusual. It would help as well if the "
-        "documentation said which are supported. All values, with what the driver did: `mask_vectors.json` in the "
-        "Python package cuda-pitfalls.",
+        "These exact commands were not run. Many of the values are unusual. A list of the supported values in the "
+        "documentation would also help. `mask_vectors.json` in the Python package cuda-pitfalls contains all values and "
+        "the driver's results.",
     ]
     if project["threads"]:
         text += ["", f"Related: {', '.join(project['threads'])}."]
     return [*text, "~~~", ""]
 
 
+COMPARE = (
+    "To compare on a machine with GPUs, print the result of `cuInit` and the number of visible GPUs, then call this "
+    "function:"
+)
 DRIVER_LINE = (
     'import ctypes; c = ctypes.CDLL("libcuda.so.1"); n = ctypes.c_int(0); '
     "r = c.cuInit(0); c.cuDeviceGetCount(ctypes.byref(n)); print(r, n.value)"
@@ -255,6 +262,6 @@ def written(results, document, left_out):
     lines = [text]
     for project in results["projects"]:
         lines += section(project, results, document)
-    lines += ["## Looked at, and not asked", ""]
-    lines += [f"- {one['project']}: {one['reason']}." for one in left_out]
+    lines += ["## Other projects", "", "Reviewed, but not tested:", ""]
+    lines += [f"- {one['project']} {one['reason']}." for one in left_out]
     return "\n".join(lines) + "\n"

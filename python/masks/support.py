@@ -168,7 +168,7 @@ class Nvml:
         digits = re.match(r"GPU-([0-9A-Fa-f-]*)", uuid)
         whole = digits and len(digits[1].replace("-", "")) >= 32
         if whole or (uuid.startswith("MIG-") and not uuid.startswith("MIG-GPU-")):
-            raise NotAsked("it gives NVML a UUID in a spelling about which NVML was not asked")
+            raise NotAsked("the function passes NVML a UUID in a form that was not measured with NVML")
         raise self.pynvml.NVMLError(self.pynvml.NVML_ERROR_NOT_FOUND)
 
     def not_supported(self, *_):

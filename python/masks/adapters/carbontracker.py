@@ -1,9 +1,11 @@
-"""carbontracker. `components/gpu/nvidia.py` is loaded alone; pynvml gets the table of UUIDs."""
+"""carbontracker. Only `components/gpu/nvidia.py` is loaded, and pynvml reads the UUID table."""
 
 import pynvml
 from support import Nvml, Question, alone
 
-MEANS = "The power of these GPUs is counted for the program, unless it looks for GPUs by the program's PIDs."
+MEANS = (
+    "carbontracker attributes the power of these GPUs to the program, unless it looks up GPUs by the program's PIDs."
+)
 
 nvidia = alone("carbontracker.components.gpu.nvidia", "carbontracker.components.handler", "pynvml")
 
@@ -21,7 +23,7 @@ def handles(_):
 QUESTIONS = [
     Question(
         "NvidiaGPU(pids, devices_by_pid=False).init()", "set",
-        "The GPUs whose power is read.",
+        "Selects the GPUs whose power is measured.",
         handles, nvidia,
         "from carbontracker.components.gpu.nvidia import NvidiaGPU; g = NvidiaGPU([], False); "
         "g.init(); print(len(g._handles))",

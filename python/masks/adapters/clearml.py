@@ -1,5 +1,5 @@
-"""ClearML. `utilities/resource_monitor.py` is loaded alone; its list of GPUs is the table. Not what it does where
-`NVIDIA_VISIBLE_DEVICES` is set."""
+"""ClearML. Only `utilities/resource_monitor.py` is loaded, and its list of GPUs is the table. Its behavior
+with `NVIDIA_VISIBLE_DEVICES` set was not tested."""
 
 from types import SimpleNamespace
 from unittest import mock
@@ -21,14 +21,16 @@ def setup(uuids):
 def monitored(_):
     started = monitor.ResourceMonitor(mock.MagicMock())
     if mask() and started._active_gpus is None:
-        raise NotAsked("it finds none of the entries and then monitors all GPUs, as its comment says")
+        raise NotAsked(
+            "the function does not find any of the entries and then monitors all GPUs, as its comment documents"
+        )
     return [gpu.index for gpu in GPUS if not started._skip_nonactive_gpu(gpu)]
 
 
 QUESTIONS = [
     Question(
         "ResourceMonitor(task)._skip_nonactive_gpu(gpu)", "set",
-        "The GPUs that are monitored.",
+        "Selects the GPUs to monitor.",
         monitored, monitor,
         "import os; print([g.strip() for g in os.environ['CUDA_VISIBLE_DEVICES'].split(',')])  # as ResourceMonitor",
     )

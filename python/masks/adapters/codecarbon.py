@@ -1,11 +1,11 @@
-"""CodeCarbon. `external/hardware.py` and `core/config.py` are loaded alone; the list of GPUs with their UUIDs is the
+"""CodeCarbon. Only `external/hardware.py` and `core/config.py` are loaded, and the list of GPUs and UUIDs is the
 table."""
 
 from types import SimpleNamespace
 
 from support import Question, alone, mask
 
-MEANS = "The energy of these GPUs is counted for the program. Where the list is empty, that of no GPU is."
+MEANS = "CodeCarbon attributes the energy of these GPUs to the program. If the list is empty, it counts no GPU."
 
 hardware = alone("codecarbon.external.hardware", "codecarbon.core.config")
 config = alone("codecarbon.core.config")
@@ -25,7 +25,7 @@ def tracked(_):
 QUESTIONS = [
     Question(
         "GPU(gpu_ids=normalize_gpu_ids(mask))._get_gpu_ids()", "set",
-        "The GPUs whose energy is counted where no `gpu_ids` are given.",
+        "Returns the GPUs whose energy is counted if `gpu_ids` is not given.",
         tracked, hardware,
         "import os; from codecarbon.core.config import normalize_gpu_ids as n; "
         "from codecarbon.external.hardware import GPU; "

@@ -1,10 +1,10 @@
-"""dask-cuda. `dask_cuda/utils.py` is loaded alone; pynvml gets the table of UUIDs."""
+"""dask-cuda. Only `dask_cuda/utils.py` is loaded, and pynvml reads the UUID table."""
 
 import pynvml
 from support import Nvml, Question, alone, ordinals
 
 MEANS = (
-    "`LocalCUDACluster` and `dask cuda worker` start one worker for each entry, and take its memory limit and "
+    "`LocalCUDACluster` and `dask cuda worker` start one worker for each entry, and set its memory limit and "
     "CPU affinity from the GPU that they find for it."
 )
 
@@ -31,22 +31,22 @@ def of_worker(i):
 QUESTIONS = [
     Question(
         "nvml_device_index(i, cuda_visible_devices(i))", "ordinals",
-        "The GPU from which `dask cuda worker` takes the memory and CPU affinity of worker i, whose device is CUDA "
-        "device i of the mask.",
+        "Selects the GPU that determines the memory and CPU affinity of worker i in `dask cuda worker`. It runs on "
+        "CUDA device i of the mask.",
         ordinals(of_worker), utils,
         "from dask_cuda.utils import *; "
         "print([nvml_device_index(i, cuda_visible_devices(i)) for i in range(get_n_gpus())])",
     ),
     Question(
         "dask_cuda.utils.get_n_gpus()", "count",
-        "The number of workers where none is given.",
+        "Returns the default number of workers.",
         lambda _: utils.get_n_gpus(), utils,
         "from dask_cuda.utils import get_n_gpus; print(get_n_gpus())",
     ),
     Question(
         "nvml_device_index(0, cuda_visible_devices(i, visible))", "ordinals",
-        "The GPU from which `LocalCUDACluster` takes the memory and CPU affinity of worker i, whose device is CUDA "
-        "device i of the mask; `visible` is the mask through `parse_cuda_visible_device`.",
+        "Selects the GPU that determines the memory and CPU affinity of worker i in `LocalCUDACluster`. It runs on "
+        "CUDA device i of the mask. `visible` is the mask, parsed with `parse_cuda_visible_device`.",
         ordinals(of_cluster), utils,
         "from dask_cuda.utils import *; v = list(map(parse_cuda_visible_device, cuda_visible_devices(0).split(','))); "
         "print(get_gpu_handle(nvml_device_index(0, cuda_visible_devices(0, v))))",

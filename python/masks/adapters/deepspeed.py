@@ -1,4 +1,4 @@
-"""DeepSpeed. `accelerator/cuda_accelerator.py` and `launcher/runner.py` are loaded alone."""
+"""DeepSpeed. Only `accelerator/cuda_accelerator.py` and `launcher/runner.py` are loaded."""
 
 from support import NotAsked, Question, alone, mask, ordinals
 
@@ -18,7 +18,7 @@ def setup(uuids):
 
 def launched(_):
     if mask() == "":
-        raise NotAsked("for an empty mask the launcher asks torch.cuda.device_count()")
+        raise NotAsked("with an empty mask, the launcher calls `torch.cuda.device_count()`")
     # As main() does: the mask becomes the filter of the one host.
     include = "" if mask() is None else f"localhost:{mask()}"
     return runner.parse_inclusion_exclusion({"localhost": len(GPUS)}, include, "")["localhost"]
@@ -27,13 +27,14 @@ def launched(_):
 QUESTIONS = [
     Question(
         "CUDA_Accelerator._get_nvml_gpu_id(i)", "ordinals",
-        "The NVML index of CUDA device i.",
+        "Returns the NVML index of CUDA device i.",
         ordinals(lambda i: accelerator.CUDA_Accelerator._get_nvml_gpu_id(None, i)), accelerator,
         "from deepspeed.accelerator import get_accelerator; print(get_accelerator()._get_nvml_gpu_id(0))",
     ),
     Question(
         "deepspeed.launcher.runner.parse_inclusion_exclusion(…)", "list",
-        "The GPUs of the ranks, in order, on one host without other options; `main()` passes the mask to it.",
+        "Selects the GPUs of the ranks, in order, on one host and without other options. `main()` passes the mask "
+        "to it.",
         launched, runner,
         "import os; from deepspeed.launcher.runner import parse_inclusion_exclusion as p; "
         "print(p({'localhost': 2}, 'localhost:' + os.environ['CUDA_VISIBLE_DEVICES'], ''))",

@@ -1,5 +1,5 @@
-"""nvitop. It first asks libcuda in a child, which needs a GPU and is no parser. Here that child fails, as it does
-where libcuda cannot be loaded, so its own parser answers. pynvml gets the table of UUIDs."""
+"""nvitop. It first queries libcuda in a child process, which needs a GPU and does not parse the mask. In this test
+that child fails, as it does if libcuda cannot be loaded, so nvitop's own parser runs. pynvml reads the UUID table."""
 
 import subprocess
 
@@ -7,8 +7,8 @@ import pynvml
 from support import Nvml, Question, mask
 
 MEANS = (
-    "This is the parser that nvitop uses where libcuda cannot be asked. Where it can, nvitop shows what the driver "
-    "says, and nothing here applies to it."
+    "nvitop uses this parser only if it cannot query libcuda. Otherwise it shows the driver's result, and these "
+    "differences do not apply."
 )
 
 
@@ -25,7 +25,7 @@ def setup(uuids):
     QUESTIONS.append(
         Question(
             "nvitop.parse_cuda_visible_devices(mask)", "list",
-            "The NVML indices of the visible GPUs, where libcuda cannot be asked.",
+            "Returns the NVML indices of the visible GPUs if libcuda cannot be queried.",
             lambda _: device.parse_cuda_visible_devices(mask()), device,
             "import nvitop.api.device as d; "
             "d.subprocess.check_output = lambda *_, **__: d.subprocess.run('false', check=True); "

@@ -1,11 +1,11 @@
-"""Ray. The modules that decide how many GPUs a node has are loaded alone; its own copy of pynvml gets the table of
-UUIDs, and the other makers' accelerators are not looked for."""
+"""Ray. Only the modules that determine the number of GPUs of a node are loaded. Ray's own copy of pynvml reads the UUID
+table, and accelerators of other vendors are not detected."""
 
 from support import Nvml, Question, alone
 
 MEANS = (
-    "A node that is started without `num_gpus` offers this many GPUs. Where it is too high, Ray can place a task or "
-    "actor for which no GPU is visible."
+    "A node that is started without `num_gpus` offers this number of GPUs. If the number is too high, Ray can place a "
+    "task or actor for which no GPU is visible."
 )
 
 PARTS = [
@@ -29,7 +29,7 @@ def setup(uuids):
 QUESTIONS = [
     Question(
         "ResourceAndLabelSpec._get_current_node_accelerator(None, {})", "count",
-        "The number of GPUs that a node registers where none is given.",
+        "Determines the number of GPUs that a node registers by default.",
         lambda _: spec.ResourceAndLabelSpec._get_current_node_accelerator(None, {})[1], nvidia,
         "from ray._private.resource_and_label_spec import ResourceAndLabelSpec as S; "
         "print(S._get_current_node_accelerator(None, {}))",

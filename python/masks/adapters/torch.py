@@ -1,11 +1,11 @@
-"""PyTorch. `torch/cuda/__init__.py` is loaded alone, without its compiled parts; the two functions that ask NVML by
-ctypes are replaced by the table of UUIDs."""
+"""PyTorch. Only `torch/cuda/__init__.py` is loaded, without its compiled parts. The UUID table replaces the two
+functions that query NVML through ctypes."""
 
 from support import NotAsked, Question, alone, ordinals
 
 MEANS = (
-    "`torch.cuda.device_count()` is this number as long as the process has not initialised CUDA. Where it is wrong, "
-    "it differs from the number of devices that can be used afterwards."
+    "`torch.cuda.device_count()` returns this number until the process initializes CUDA. If the number is wrong, it "
+    "differs from the number of devices that can be used afterwards."
 )
 
 cuda = alone("torch.cuda")
@@ -21,20 +21,21 @@ def setup(uuids):
 def count(_):
     answer = cuda._device_count_nvml()
     if answer < 0:
-        raise NotAsked("it leaves the answer to the driver")
+        raise NotAsked("the function leaves the result to the driver")
     return answer
 
 
 QUESTIONS = [
     Question(
         "torch.cuda._device_count_nvml()", "count",
-        "The number that `torch.cuda.device_count()` returns before CUDA is initialised, where NVML can be asked.",
+        "Returns what `torch.cuda.device_count()` returns before CUDA is initialized, if NVML is available.",
         count, cuda,
         "import torch; print(torch.cuda._device_count_nvml())",
     ),
     Question(
         "torch.cuda._get_nvml_device_index(i)", "ordinals",
-        "The NVML index of CUDA device i, by which `torch.cuda.utilization(i)` and the like ask NVML.",
+        "Returns the NVML index of CUDA device i, which `torch.cuda.utilization(i)` and similar functions pass to "
+        "NVML.",
         ordinals(cuda._get_nvml_device_index), cuda,
         "import torch; print([torch.cuda._get_nvml_device_index(i) for i in range(torch.cuda.device_count())])",
     ),

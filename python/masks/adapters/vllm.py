@@ -1,11 +1,11 @@
-"""vLLM. `vllm/platforms/cuda.py` and `interface.py` are loaded alone; its own copy of pynvml gets the table of
-UUIDs."""
+"""vLLM. Only `vllm/platforms/cuda.py` and `interface.py` are loaded, and vLLM's own copy of pynvml reads the UUID
+table."""
 
 from support import Nvml, Question, alone, ordinals
 
 MEANS = (
-    "vLLM asks NVML about this GPU, such as what it can compute and how it is connected to others. An exception here "
-    "ends the call, although CUDA can use the GPU."
+    "vLLM queries NVML for properties of this GPU, such as its compute capability and its links to other GPUs. An "
+    "exception here ends the call, although CUDA can use the GPU."
 )
 
 cuda = alone("vllm.platforms.cuda", "vllm.platforms.interface", "vllm.third_party.pynvml")
@@ -20,7 +20,7 @@ def setup(uuids):
 QUESTIONS = [
     Question(
         "NvmlCudaPlatform.visible_device_id_to_physical_device_id(i)", "ordinals",
-        "The NVML index of CUDA device i.",
+        "Returns the NVML index of CUDA device i.",
         ordinals(cuda.NvmlCudaPlatform.visible_device_id_to_physical_device_id), cuda,
         "from vllm.platforms.cuda import NvmlCudaPlatform as P; print(P.visible_device_id_to_physical_device_id(0))",
     )

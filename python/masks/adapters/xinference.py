@@ -1,10 +1,10 @@
-"""Xinference. `device_utils.py` is loaded alone; pynvml gets the table of UUIDs, and what is read of a GPU is its
+"""Xinference. Only `device_utils.py` is loaded. pynvml reads the UUID table, and the only property read of a GPU is its
 index."""
 
 import pynvml
 from support import Nvml, Question, alone
 
-MEANS = "A worker reports these GPUs and their memory, as `gpu-0`, `gpu-1` and so on."
+MEANS = "A worker reports these GPUs and their memory as `gpu-0`, `gpu-1` and so on."
 
 utils = alone("xinference.device_utils", "pynvml")
 
@@ -17,7 +17,7 @@ def setup(uuids):
 QUESTIONS = [
     Question(
         "xinference.device_utils.get_nvidia_gpu_info()", "list",
-        "The GPUs that it reports, in order.",
+        "Returns the GPUs that a worker reports, in order.",
         lambda _: list(utils.get_nvidia_gpu_info().values()), utils,
         "from xinference.device_utils import get_nvidia_gpu_info; print(get_nvidia_gpu_info())",
     )

@@ -1,9 +1,9 @@
-"""zea. `zea/internal/device.py` is loaded alone; nvidia-smi is replaced by a table in which each GPU's free memory is
-its index."""
+"""zea. Only `zea/internal/device.py` is loaded. A table in which each GPU's free memory is its index replaces
+nvidia-smi."""
 
 from support import NotAsked, Question, alone, is_uuids, mask
 
-MEANS = "zea chooses a GPU among these by their free memory, and falls back to the CPU where there is none."
+MEANS = "zea chooses one of these GPUs by free memory, and falls back to the CPU if the list is empty."
 
 device = alone("zea.internal.device")
 
@@ -16,14 +16,14 @@ def setup(uuids):
 
 def listed(_):
     if is_uuids(mask()):
-        raise NotAsked("its documentation says that it supports integers, not UUIDs")
+        raise NotAsked("according to its documentation, the function supports integers, not UUIDs")
     return device.get_gpu_memory(verbose=False)
 
 
 QUESTIONS = [
     Question(
         "zea.internal.device.get_gpu_memory()", "list",
-        "The GPUs whose memory it lists, in the order of the list.",
+        "Lists the memory of the GPUs, in order.",
         listed, device,
         "from zea.internal.device import get_gpu_memory; get_gpu_memory()",
     )
