@@ -79,7 +79,7 @@ pub fn page(
     for kind in clue_kinds() {
         let _ = write!(
             clues,
-            "\n### `{}`\n\nOne for each {}.\n{}",
+            "\n### `{}`\n\nOne for {}.\n{}",
             kind.name,
             kind.about,
             attributes_table(&kind.attributes)
