@@ -1,8 +1,8 @@
 //! Differences between two reports, two traces, or two surveys of the same kind.
 //!
-//! Behavior counts: verdicts, outcomes, the facts of rows. Differences between the machines are listed and do not
-//! count. Measurements that only one side has, or that were made differently, do not count either, because nothing
-//! follows from them. Times are never compared.
+//! Differences in behavior count: verdicts, outcomes, the facts of rows. Differences between the machines are listed
+//! and do not count. Measurements that only one side has, or that were made differently, do not count either, because
+//! nothing follows from them. Times are never compared.
 
 mod comparison;
 mod differing;

@@ -70,7 +70,7 @@ impl DoctorState {
 pub struct StartFailure {
     /// The library.
     pub library: Started,
-    /// The call and its status; null where none returned.
+    /// The call and its status; null if no call returned.
     pub call: Option<StartCall>,
     /// The loader's message, if the library could not be opened.
     pub missing: Option<String>,
@@ -276,7 +276,7 @@ pub fn diagnose_start(examination: &Examination, needs: &[NeedFacts]) -> Diagnos
     }
 }
 
-/// The causes of these failures, the surest first.
+/// Returns the causes of these failures, the most certain first.
 fn find_causes(
     examination: &Examination,
     needs: &[NeedFacts],
@@ -325,7 +325,7 @@ impl Causes {
         }
     }
 
-    /// Adds what is so here, and what is known to cause just this error or not.
+    /// Adds a condition that exists here; `explains_error` is `true` if it is known to cause exactly this error.
     fn add_present_cause(&mut self, explains_error: bool, cause: Trouble) {
         if explains_error {
             self.add_cause(Sureness::Measured, cause);

@@ -1,7 +1,7 @@
 //! Answers to free text: a symptom, a call, an error, a variable, a Python line, a pasted traceback.
 //!
 //! The built-in knowledge is searched in this order: known names, other platforms, command lines, messages and errors,
-//! and then the most similar texts with known answers. The first step that finds something answers. Only what the text
+//! and then the most similar texts with known answers. The first step with a match gives the answer. Only what the text
 //! names or reports is claimed as the answer; similar texts are labeled as such. docs/explain.md lists how often the
 //! right answer comes first. This module does not use a clock, files, the environment or a GPU.
 
@@ -474,8 +474,8 @@ impl<'a> Explainer<'a> {
             || !(query.is_pasted || names::find_names_within(query, self.known).is_empty())
     }
 
-    /// Returns the votes of the most similar texts, highest first. Votes for a symptom count for its scenario with the
-    /// most votes, or else for its advice, or else for the first scenario that suits the query.
+    /// Returns the votes of the most similar texts, highest first. Votes for a symptom are given to its scenario with
+    /// the most votes, or else to its advice, or else to the first scenario that suits the query.
     fn answers_of(&self, neighbours: &NearestTexts<'a>, query: &Query) -> Vec<(&'a str, f64)> {
         let mut votes: BTreeMap<&str, f64> = BTreeMap::new();
         for (id, vote) in &neighbours.votes {

@@ -7,7 +7,7 @@
 //! `case` writes its steps, `call` and `argument` a C call, and `c` and `python` the rest of the file. The calls come
 //! from the tables of [`cuda_pitfalls_calls`].
 //!
-//! Pure: text from values.
+//! This module is pure: it turns values into text.
 
 mod argument;
 mod c;

@@ -129,7 +129,7 @@ pub fn is_prerelease(version: &str) -> bool {
     Version::from_str(version).is_ok_and(|version| version.any_prerelease())
 }
 
-/// Compares two versions by PEP 440. Texts that are not versions come first, in the order of their characters.
+/// Compares two versions by PEP 440. Texts that are not versions come first, sorted by their characters.
 pub fn version_order(a: &str, b: &str) -> std::cmp::Ordering {
     match (Version::from_str(a), Version::from_str(b)) {
         (Ok(a), Ok(b)) => a.cmp(&b),

@@ -80,7 +80,7 @@ pub enum Effect {
     Inert,
     /// The parameter `name` is the name of an environment variable.
     NamesVariable,
-    /// May let a worker use a GPU that its mask does not name.
+    /// May let a worker use a GPU that its mask does not select.
     MayUnmask,
     /// Starts a thread.
     StartsThread,
@@ -102,7 +102,7 @@ pub enum Effect {
     ExitsAtOnce,
     /// Opens a library.
     OpensLibrary,
-    /// Refuses a file or a system call from then on.
+    /// Denies a file or a system call from then on.
     Refuses,
     /// Starts an MPS daemon, whose server has a context on every GPU that it sees.
     StartsMps,

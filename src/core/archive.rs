@@ -99,8 +99,8 @@ impl Source {
     }
 }
 
-/// Passes every source of these arguments to `take`: arguments in their order, files of a folder by name. An
-/// argument or a folder that cannot be read is passed on as a document with its problem.
+/// Passes every source of these arguments to `take`: arguments in their order, files of a folder by name. An argument
+/// or a folder that cannot be read is passed to `take` as a document that contains the problem.
 pub fn visit_sources(arguments: &[PathBuf], mut take: impl FnMut(Result<Source, ArchiveDocument>)) {
     for path in arguments {
         if path.is_dir() {
@@ -133,8 +133,8 @@ fn walk_folder(
     let mut entries: Vec<fs::DirEntry> = entries.flatten().collect();
     entries.sort_by_key(fs::DirEntry::file_name);
     for entry in entries {
-        // A link to a folder may lead back to that folder, so it is not entered. A link to a file is followed, but not
-        // one of another user, who may not read that file himself.
+        // A link to a folder may lead back to that folder, so it is not entered. A link to a file is followed unless it
+        // belongs to another user, because that user may not be allowed to read the file.
         let Ok(data) = entry.metadata() else { continue };
         let path = entry.path();
         if data.is_dir() {
@@ -185,7 +185,7 @@ pub fn documents(source: &Source, mut take: impl FnMut(ArchiveDocument) -> bool)
     }
 }
 
-/// Passes the document that a source is, or the document of each line.
+/// Passes the entire source as one document, or each line as one.
 fn split_documents(
     name: String,
     reader: &mut dyn BufRead,

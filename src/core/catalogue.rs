@@ -41,7 +41,7 @@ pub struct Embedded {
 /// A file with errors, and the text they point into.
 #[derive(Clone, Debug)]
 pub struct Invalid {
-    /// The file, as its diagnostics call it.
+    /// The name of the file in its diagnostics.
     pub path: String,
     /// The text of the file.
     pub source: String,

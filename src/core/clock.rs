@@ -100,7 +100,7 @@ fn parse_seconds(text: &str, format: &str) -> Option<i64> {
     Some(time.and_utc().timestamp())
 }
 
-/// Returns the time `later` than one in the format of [`utc_now`]: a clock that was set in between does not matter.
+/// Returns the time `later` than one in the format of [`utc_now`]; a clock change in between does not matter.
 pub fn utc_since(text: &str, later: Duration) -> Option<String> {
     let seconds = parse_utc(text)?.checked_add(i64::try_from(later.as_secs()).ok()?)?;
     let time = DateTime::from_timestamp_secs(seconds)?;

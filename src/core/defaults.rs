@@ -14,9 +14,9 @@ pub const REPEAT: u32 = 5;
 pub const SURVEY_REPEAT: u32 = 3;
 /// Attempts of each mask that `survey mask --generate` creates.
 pub const GENERATED_REPEAT: u32 = 1;
-/// The most seconds that a row of `survey python` may take.
+/// Maximum number of seconds that a row of `survey python` may take.
 pub const ROW_TIMEOUT_S: u64 = 60;
-/// The most that environments of packages take on disk between two of them, as in `--disk`.
+/// Maximum disk space that environments of packages take between two of them, as in `--disk`.
 pub const ENVIRONMENTS_SIZE: &str = "24GiB";
 /// CPUs for each row that `survey python` runs at the same time.
 pub const CPUS_PER_JOB: usize = 4;
@@ -24,7 +24,7 @@ pub const CPUS_PER_JOB: usize = 4;
 pub const MOST_JOBS: usize = 16;
 /// Maximum time that a run waits for another run on its GPUs, as in `--wait`.
 pub const WAIT: &str = "10m";
-/// The most that one step may take, in seconds.
+/// Maximum duration of one step, in seconds.
 pub const STEP_TIMEOUT_S: u64 = 30;
-/// The most that one attempt may take, in seconds.
+/// Maximum duration of one attempt, in seconds.
 pub const TIMEOUT_S: u64 = 120;

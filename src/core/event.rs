@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::experiment::Step;
 
 /// The version of the protocol between parent, worker and sampler. The parent names it on the command line of every
-/// process it starts. A process of another version exits at once: the program's file may be replaced during a run.
+/// process it starts. A process of another version exits: the program's file may be replaced during a run.
 pub const PROTOCOL: u32 = 5;
 
 /// A message from the parent to a process of the worker.
@@ -270,7 +270,7 @@ pub enum Value {
 /// `cuInit` it calls only `cuDeviceGetCount`, which returns 3 and initializes nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Probe {
-    /// The status of `cuDeviceGetCount`, which shows if the driver is initialized.
+    /// The status of `cuDeviceGetCount`, which shows whether the driver is initialized.
     pub status: Option<Status>,
     /// UUIDs of the visible GPUs in CUDA order; null if the driver did not report them.
     pub visible: Option<Vec<String>>,

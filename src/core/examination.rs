@@ -14,7 +14,7 @@ use crate::sample::{Gpu, Reading};
 pub struct Examination {
     /// The user that runs `doctor`, and the information from the kernel.
     pub place: HostState,
-    /// Each time that a library was started in a fresh process; the first of each library is without a change.
+    /// The starts of libraries, each in a fresh process; the first start of each library is without a change.
     pub starts: Vec<LibraryStart>,
     /// Files that CUDA and NVML need, each opened in a fresh process; none on the simulated machine.
     pub files: Vec<FileTry>,
@@ -85,7 +85,7 @@ pub struct LibraryStart {
     /// NVML's information about each GPU and its memory; empty for the driver.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gpus: Vec<GpuState>,
-    /// The libraries that the process mapped; of one that did not leave by itself, those before its first call.
+    /// The libraries that the process mapped; those before its first call if the process did not exit by itself.
     pub libraries: Vec<MappedLibrary>,
     /// The loader's message, if the library could not be opened.
     pub missing: Option<String>,
@@ -125,7 +125,7 @@ pub struct StartCall {
     pub status: String,
 }
 
-/// The end of a process that did not leave by itself.
+/// The end of a process that did not exit by itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct StartEnd {
     /// A signal by its name, `hang`, `exit` and a code, or `not started` and why.
@@ -308,7 +308,7 @@ pub struct ProcessExamination {
     pub libraries: Option<Vec<ProcessLibrary>>,
     /// Number of times that it has each NVIDIA device file open; null if that may not be read.
     pub open_files: Option<BTreeMap<String, u64>>,
-    /// NVIDIA's device files as its user meets them in its own file system: those that it cannot open.
+    /// NVIDIA's device files that its user cannot open in the process's own file system.
     pub closed_files: Vec<FileTry>,
     /// The directory in which the process looks for MPS, if it has a control pipe.
     pub mps_folder: Option<String>,

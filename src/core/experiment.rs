@@ -38,9 +38,9 @@ pub enum Program {
 /// Deadlines of an experiment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Timeouts {
-    /// The longest that one step may take, in milliseconds.
+    /// Maximum duration of one step, in milliseconds.
     pub step_ms: u64,
-    /// The longest that one attempt may take, in milliseconds.
+    /// Maximum duration of one attempt, in milliseconds.
     pub attempt_ms: u64,
 }
 

@@ -22,7 +22,7 @@ pub const STDIN: &str = "-";
 pub const PACKED: &str = ".zst";
 
 /// Returns the path of a document. If no file has this name, it is the path of the compressed file: `report.json.zst`
-/// for `report.json`. So a caller need not know if a document is compressed.
+/// for `report.json`. So a caller need not know whether a document is compressed.
 pub fn document_path(path: &Path) -> PathBuf {
     let mut packed = path.as_os_str().to_owned();
     packed.push(PACKED);

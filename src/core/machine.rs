@@ -148,7 +148,7 @@ pub struct Runtime {
     pub path: String,
     /// The version, such as `13.0`; null if the library did not report it.
     pub version: Option<String>,
-    /// The number `cudaRuntimeGetVersion` gave, such as 13000.
+    /// The number that `cudaRuntimeGetVersion` returned, such as 13000.
     pub number: Option<i32>,
 }
 

@@ -32,8 +32,8 @@
 //! Surprising results:
 //!
 //! - `1gpu,0cpu` is `1,0`, and so are `01,00`, `+1,-0` and `1,0,` (`visibility/numbers-are-read-loosely`).
-//! - `0x1` is 0, and `1;0` and `1:0` are only 1 (`visibility/numbers-are-read-loosely`); so are a 1 and a 0 with a space
-//!   or a newline between them (`visibility/numbers-on-lines`).
+//! - `0x1` is 0, and `1;0` and `1:0` are only 1 (`visibility/numbers-are-read-loosely`); so are a 1 and a 0 with a
+//!   space or a newline between them (`visibility/numbers-on-lines`).
 //! - Numbers are parsed as by `strtoull`, and only the lower 32 of the 64 bits count: `4294967296`, `-4294967296` and
 //!   `9223372036854775808` are 0, `-18446744073709551615` is 1. From 2^64 on, with either sign, a number is not a valid
 //!   GPU (`visibility/number-too-large`, and the survey).
@@ -52,12 +52,12 @@
 //!
 //! **Unknown** cases, with the likeliest or simplest rule as the prediction:
 //!
-//! - A UUID whose digits fit several GPUs: no two GPUs at hand had the same first digits. Predicted: it is not a valid
-//!   GPU.
+//! - A UUID whose digits fit several GPUs: no two available GPUs had the same first digits. Predicted: it is not a
+//!   valid GPU.
 //! - A limit on the length of the value or of the list: none was found up to 2074 bytes and 64 entries.
 //! - MIG tokens with MIG enabled. [`parse`] does not handle instances; [`read_divided`] follows the documentation.
-//! - GPUs of different speed, which were never at hand: [`parse`] expects them in CUDA's order, which the caller has to
-//!   know.
+//! - GPUs of different speed, which were never available: [`parse`] expects them in CUDA's order, which the caller has
+//!   to know.
 //!
 //! "The survey" is `reports/survey-mask-*`, with the page `docs/surveys/mask.md`.
 
@@ -167,7 +167,7 @@ impl MaskEntry {
         digits_of(&self.text).is_some()
     }
 
-    /// Returns the text behind the number or the complete UUID, which the driver ignores.
+    /// Returns the text after the number or the complete UUID, which the driver ignores.
     pub fn ignored_text(&self) -> Option<&str> {
         let rest = match digits_of(&self.text) {
             Some(digits) => {
@@ -273,7 +273,7 @@ pub enum EntryEnd {
     NoDigits,
     /// No GPU has this UUID, or a UUID with this prefix.
     UnknownUuid,
-    /// Several GPUs have a UUID that begins so.
+    /// The UUIDs of several GPUs begin with this text.
     SeveralGpus,
 }
 
@@ -482,7 +482,7 @@ fn by_uuid(entry: &str, gpus: &[String]) -> Result<usize, EntryEnd> {
             _ => return Err(EntryEnd::NoDigits),
         }
     }
-    // `GPU-` alone no such GPU, not even the only one.
+    // `GPU-` alone is not a valid GPU, even if there is only one.
     if wanted.is_empty() {
         return Err(EntryEnd::NoDigits);
     }

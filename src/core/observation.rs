@@ -113,7 +113,7 @@ pub enum Hidden {
 }
 
 impl MemoryObservation {
-    /// Returns `true` if other processes hide the memory that the worker allocated: all of it, or as little as that.
+    /// Returns `true` if other processes hide the worker's own memory: any amount, or one as small as this.
     pub fn is_hidden(&self) -> bool {
         let is_small = self.class.is_some_and(|class| class <= Class::Init);
         self.hidden

@@ -24,8 +24,8 @@ use crate::sample::Gpu;
 /// The machine's GPUs and their calibrations.
 #[derive(Clone, Copy, Debug)]
 pub struct Scene<'a> {
-    /// All calibrations, in the order of time. A GPU that was not calibrated has no entry. It has several if its
-    /// co-tenants changed.
+    /// All calibrations, in the order of time. A GPU that was not calibrated has no entry. A GPU whose co-tenants
+    /// changed has several entries.
     pub calibration: &'a [Calibration],
     /// The GPUs in NVML order, which is the order of every snapshot.
     pub gpus: &'a [Gpu],

@@ -41,7 +41,7 @@ pub fn replace(
         .custom_flags(flags.bits().cast_signed())
         .open(path)
     {
-        // Another user could make the program wait at his pipe for ever.
+        // Another user could otherwise make the program wait forever at a pipe.
         Ok(file) if !file.metadata()?.is_file() && is_anothers(&file.metadata()?) => {
             Err(refused("it is a pipe or a device of another user"))
         }
@@ -83,7 +83,7 @@ pub fn check(path: &Path) -> io::Result<()> {
 /// Returns an error if the directory does not exist, or if this user may not write to it.
 pub fn check_folder(path: &Path) -> io::Result<()> {
     match path.symlink_metadata() {
-        // Into a device or a pipe it is written as it is.
+        // A device or a pipe is written to directly.
         Ok(data) if !data.is_file() => Ok(()),
         _ => Ok(access(
             folder_of(path).join("."),
@@ -128,7 +128,7 @@ pub fn create_file(
     mode: u32,
     write: impl FnOnce(&mut File) -> io::Result<()>,
 ) -> io::Result<()> {
-    // What takes long to make is not made in vain.
+    // This check comes first, so that content that takes long to make is not made in vain.
     if path.symlink_metadata().is_ok() {
         return Err(io::ErrorKind::AlreadyExists.into());
     }
@@ -217,7 +217,7 @@ mod tests {
             .unwrap_err()
             .to_string();
         assert!(!nowhere.contains(".cuda-pitfalls-"), "{nowhere}");
-        // A device stays one by whatever way it is reached, and a link to one is a link.
+        // A device is a device regardless of the path to it, and a link to a device is a link.
         let devices = folder.path().join("devices");
         symlink("/dev", &devices).unwrap();
         for path in [

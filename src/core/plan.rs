@@ -34,9 +34,9 @@ pub struct Plan {
     /// number that was made.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub planned: Option<u32>,
-    /// The longest that one step may take.
+    /// Maximum duration of one step.
     pub step_timeout_ms: u64,
-    /// The longest that one attempt may take.
+    /// Maximum duration of one attempt.
     pub timeout_ms: u64,
     /// UUIDs of the GPUs that the file calls `gpu0`, `gpu1`, …: first the GPUs used, then the others in NVML order.
     pub gpus: Vec<String>,

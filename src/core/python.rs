@@ -38,7 +38,7 @@ pub const LINE_VARIES: &str = "varies";
 /// The value of a line that raised: the first line of the exception's text.
 pub const LINE_MESSAGE: &str = "message";
 
-/// The other steps that a case of Python lines may have; Python makes them.
+/// The other steps that a case of Python lines may contain; the interpreter makes them.
 pub const STEPS: [&str; 11] = [
     "mark",
     "setenv",

@@ -5,7 +5,7 @@
 pub struct Random(u64);
 
 impl Random {
-    /// Draws that follow from this seed.
+    /// Returns the draws that follow from this seed.
     pub fn new(seed: u64) -> Random {
         Random(seed)
     }

@@ -59,7 +59,7 @@ pub struct Report {
     pub machine: Machine,
     /// The results by scenario instance and libcudart, in the order they ran.
     pub scenarios: Vec<ScenarioReport>,
-    /// `true` if the run finished. Otherwise a report is partial and never a success.
+    /// `true` if the run finished. The report of a run that did not finish is partial, and never a success.
     pub complete: bool,
 }
 

@@ -54,9 +54,9 @@ pub struct Scenario {
     pub twin: Option<String>,
     /// Words to select by, including catalog numbers.
     pub tags: Vec<String>,
-    /// The symptoms that people see, by id of [`symptom`].
+    /// The symptoms that users see, by id of [`symptom`].
     pub symptoms: Vec<String>,
-    /// Messages and phrasings that people paste and that no other text of the file contains.
+    /// Messages and phrasings that users paste and that no other text of the file contains.
     pub says: Vec<String>,
     /// The sources of the question.
     pub sources: Vec<String>,
@@ -66,9 +66,9 @@ pub struct Scenario {
     pub hazards: Vec<Hazard>,
     /// Attempts of each case, unless set on the command line.
     pub repeat: u32,
-    /// The longest that one step may take.
+    /// Maximum duration of one step.
     pub step_timeout_ms: u64,
-    /// The longest that one attempt may take.
+    /// Maximum duration of one attempt.
     pub timeout_ms: u64,
     /// `true` if a mixture of outcomes is an answer (with its rate) rather than inconclusive.
     pub nondeterministic: bool,
@@ -99,7 +99,7 @@ pub struct Instance {
     pub values: BTreeMap<String, Scalar>,
     /// The cases in file order; `trap` and `control` among them.
     pub cases: Vec<Case>,
-    /// The pitfall: an attempt shows it if all of these hold.
+    /// The pitfall: it occurs in an attempt if all of these hold.
     pub effect: Vec<Check>,
     /// The expected verdicts. The first whose `when` matches applies.
     pub expect: Vec<Expectation>,
@@ -134,7 +134,7 @@ pub enum Gpus {
     /// No mask at all: the question is about visibility.
     #[default]
     All,
-    /// A mask that names this many by UUID.
+    /// A mask of this many GPUs, by UUID.
     Masked(u32),
 }
 
@@ -188,9 +188,9 @@ pub struct Range(
 pub enum Hazard {
     /// Raises a GPU fault (an Xid in the kernel log).
     Fault,
-    /// Asks for more managed memory than the GPU has.
+    /// Requests more managed memory than the GPU has.
     Oversubscribe,
-    /// Takes most of a GPU's memory.
+    /// Allocates most of a GPU's memory.
     Bigmem,
     /// Needs root.
     Root,
@@ -259,7 +259,7 @@ pub struct Expectation {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Expected {
-    /// The pitfall shows in every trap and in no control.
+    /// The pitfall occurs in every trap and in no control.
     Reproduced,
     /// The pitfall shows nowhere.
     NotReproduced,

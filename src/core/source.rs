@@ -1,5 +1,5 @@
-//! A file that people write: its tree with the place of every part, typed values from the tree, and errors with their
-//! places.
+//! A file that users write: its tree with the location of every part, typed values from the tree, and errors with their
+//! locations.
 
 pub mod diagnostic;
 pub mod reader;

@@ -22,7 +22,7 @@ pub struct Verdict {
     /// Facts that could not be judged because of other processes on the GPUs, as text. They are neither met nor failed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unobservable: Vec<String>,
-    /// The share of the trap's attempts that show the effect, if the question is about a chance.
+    /// The share of the trap's attempts that show the effect, if the question is probabilistic.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<Rate>,
     /// Real driver or simulated machine. Left out of a compact report, which has it once.
@@ -39,7 +39,7 @@ pub struct ChangedVerdict {
     pub stored: Verdict,
 }
 
-/// A number of attempts out of a number of attempts.
+/// A share of attempts, as two numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Rate {
     /// Attempts that show the effect.
@@ -166,11 +166,11 @@ pub enum Reason {
     NoLibcudart,
     /// Fewer GPUs than the question needs.
     TooFewGpus,
-    /// The driver is outside the range.
+    /// The driver version is outside the required range.
     DriverVersion,
-    /// The libcudart is outside the range.
+    /// The libcudart version is outside the required range.
     LibcudartVersion,
-    /// The GPU is outside the range.
+    /// The GPU's compute capability is outside the required range.
     ComputeCapability,
     /// The GPUs cannot address each other's memory.
     NoPeerAccess,
@@ -178,7 +178,7 @@ pub enum Reason {
     Restricted,
     /// No Python interpreter can run the lines.
     NoPython,
-    /// A package that the lines need is not installed, or is outside the range.
+    /// A package that the lines need is not installed, or its version is outside the required range.
     NoPackage,
     /// A symbol that a step needs is missing.
     MissingSymbol,

@@ -45,8 +45,8 @@ fn main() {
         println!("cargo::rerun-if-changed={path}");
     }
     if let Err(why) = build_all() {
-        // Cargo fails the build for these lines and prints nothing else, which a failing exit status would not spare
-        // the reader.
+        // For these lines, cargo fails the build and prints nothing else; with a failing exit status it would print
+        // more.
         for line in why.to_string().lines() {
             println!("cargo::error={line}");
         }
@@ -114,7 +114,7 @@ fn build_all() -> Result<(), BuildError> {
         ),
         Cdylib::new("cuda_pitfalls_hook", "hook.rs", &["hook.rs", "build.rs"]),
     ];
-    // Each takes seconds of an optimizing compiler, and most other crates depend on this one.
+    // Each library takes an optimizing compiler seconds, and most other crates depend on this one.
     thread::scope(|scope| {
         let built = libraries.map(|library| scope.spawn(move || build_library(&library)));
         for library in built {
@@ -187,7 +187,7 @@ fn build_library(library: &Cdylib) -> Result<PathBuf, BuildError> {
     rustc.args(["--crate-name", library.name]);
     rustc.arg("--target").arg(cargo_variable("TARGET"));
     rustc.args(["-Cpanic=abort", "-Cstrip=symbols"]);
-    // What only looks at the sources runs none of the libraries.
+    // A tool that only checks the sources runs none of the libraries.
     let wrapper = env::var("RUSTC_WORKSPACE_WRAPPER").unwrap_or_default();
     rustc.arg(if wrapper.ends_with("clippy-driver") {
         "-Copt-level=0"
@@ -196,7 +196,7 @@ fn build_library(library: &Cdylib) -> Result<PathBuf, BuildError> {
     });
     // Panics name the generated file, and must not name the folder of the build.
     rustc.arg(format!("--remap-path-prefix={}=out", folder.display()));
-    // A quarter of a megabyte less in what is published, for twenty seconds.
+    // Saves a quarter of a megabyte in what is published, and takes twenty seconds.
     if cargo_variable("PROFILE") == "release" {
         rustc.args(["-Clto=fat", "-Ccodegen-units=1"]);
     }

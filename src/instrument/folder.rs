@@ -32,7 +32,7 @@ const MODE: u32 = 0o700;
 const MOST_INTERRUPTIONS: u32 = 100;
 /// Age of a directory without a lock after which its creator is considered killed.
 const ABANDONED: Duration = Duration::from_secs(3600);
-/// Other users may open files whose names they know: a traced program may change its user.
+/// The mode that lets other users open files whose names they know, because a traced program may change its user.
 const OPEN_MODE: u32 = 0o711;
 
 /// A private folder, removed when it is dropped.
@@ -68,7 +68,7 @@ impl Folder {
     /// Returns the errors of [`Folder::create`].
     pub fn create_in(place: &Path, is_open: bool) -> io::Result<Folder> {
         let mode = if is_open { OPEN_MODE } else { MODE };
-        // The loader splits LD_LIBRARY_PATH at `:` and `;`, and expands `$` with the text behind it.
+        // The loader splits LD_LIBRARY_PATH at `:` and `;`, and expands `$` with the text after it.
         if let Some(byte) = place
             .as_os_str()
             .as_bytes()
@@ -93,8 +93,8 @@ impl Folder {
                 _lock: lock,
             }),
             Err(error) => {
-                // By their names: listing a directory needs a descriptor, and none may be left. Without its lock no
-                // later run would remove it.
+                // Removed by name, because listing a directory needs a descriptor, and none may be left. Without its
+                // lock no later run would remove it.
                 let path = folder.keep();
                 let _ = [UNLOCKED, LOCK].map(|name| fs::remove_file(path.join(name)));
                 let _ = fs::remove_dir(&path);
@@ -158,7 +158,7 @@ pub(crate) fn open(folder: impl AsFd, name: impl Arg) -> rustix::io::Result<Owne
     openat(folder, name, flags, Mode::empty())
 }
 
-/// Removes everything in a folder but the file of a name.
+/// Removes everything in a folder except the file with this name.
 fn empty(folder: &OwnedFd, kept: &str) -> rustix::io::Result<()> {
     for name in names(folder)?
         .iter()
@@ -278,13 +278,13 @@ mod tests {
             .status()
             .unwrap();
         assert!(made.success());
-        // What a run makes first is an empty folder: if that run was killed then, it is old.
+        // A run first makes an empty folder; if the run was killed then, the folder is old.
         let [abandoned, full] = [None, Some(&b""[..])].map(|lock| folder(place.path(), MODE, lock));
         for folder in [&abandoned, &full] {
             let old = std::time::SystemTime::now() - 2 * ABANDONED;
             File::open(folder).unwrap().set_modified(old).unwrap();
         }
-        // Would wait for ever if it opened the pipe.
+        // This would wait forever if it opened the pipe.
         remove_dead(place.path());
         assert!(living.path().join(LOCK).exists());
         assert!(!dead.exists() && !abandoned.exists() && full.exists());

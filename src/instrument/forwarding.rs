@@ -20,13 +20,13 @@ const SHORT: &str = "libcuda.so";
 /// The prefix of the library's own functions, which no libcuda has.
 const OWN: &str = "cuda_pitfalls_";
 
-/// Marks in the embedded libraries behind which values are filled in (src/fake/shim/cuda.rs, src/fake/shim/original.rs,
-/// src/fake/shim/returned.rs, build.rs), and the space behind each in bytes.
+/// Marks in the embedded libraries after which values are filled in (src/fake/shim/cuda.rs, src/fake/shim/original.rs,
+/// src/fake/shim/returned.rs, build.rs), and the space after each in bytes.
 const ADDRESS: (&[u8], usize) = (b"cuda-pitfalls:address:", 512);
 const LIBCUDA: (&[u8], usize) = (b"cuda-pitfalls:libcuda:", 1280);
 const RETURNS: (&[u8], usize) = (b"cuda-pitfalls:returns:", 2048);
 const NEEDED: &[u8] = b"cuda-pitfalls:needed:";
-/// The words behind the path of libcuda, each only if it is wanted (src/fake/shim/original.rs).
+/// The words after the path of libcuda, each only if it is wanted (src/fake/shim/original.rs).
 const ALL_CALLS: &[u8] = b"\0all calls";
 const MEMORY: &[u8] = b"\0memory";
 /// The longest path of a libcuda, in bytes: the room in the list of needed libraries.
@@ -141,7 +141,7 @@ fn find(library: &[u8], mark: &[u8]) -> Result<usize, ForwardingError> {
     })
 }
 
-/// Writes bytes behind a mark. The rest of its room stays zero.
+/// Writes bytes after a mark. The rest of its room stays zero.
 fn fill_mark(
     mut library: Vec<u8>,
     (mark, room): (&[u8], usize),
@@ -173,7 +173,7 @@ fn fill_needed(library: &mut [u8], path: &[u8]) -> Result<(), ForwardingError> {
     Ok(())
 }
 
-/// Makes symbols undefined that the real libcuda does not export, so that a program finds the same functions in both.
+/// Undefines symbols that the real libcuda does not export, so that a program finds the same functions in both.
 #[doc(hidden)]
 pub fn leave_out(library: &mut [u8], exported: &BTreeSet<String>) -> Result<(), ForwardingError> {
     let mut places = Vec::new();

@@ -129,7 +129,7 @@ impl Running {
         }
     }
 
-    /// Reads every GPU once, until a message from the parent arrives. Returns whether one arrived.
+    /// Reads every GPU once, until a message from the parent arrives. Returns `true` if one arrived.
     fn read_round(&mut self, gpus: &GpuHandles, channel: &Channel) -> bool {
         for gpu in 0..gpus.len() {
             if is_spoken_to(channel, 0) {

@@ -26,7 +26,7 @@ use cuda_pitfalls_core::text::escape::terminal;
 /// Another name of the default machine.
 const SHORT_NAME: &str = "h200";
 
-/// The largest machine of equal GPUs, whose first GPUs make up a machine of another size; and how its names begin.
+/// The largest machine of equal GPUs, whose first GPUs make up machines of other sizes; and the prefix of their names.
 const LARGEST: &str = "h200-x8";
 const SIZED: &str = "h200-x";
 
@@ -70,7 +70,7 @@ pub fn unmodeled_functions(folder: &Path) -> BTreeSet<String> {
     names.map_while(Result::ok).collect()
 }
 
-/// The most that is read of the names: those of a hundred thousand processes.
+/// Maximum size of the names that are read: those of a hundred thousand processes.
 const MOST_UNMODELLED_BYTES: u64 = 64 << 20;
 
 const LIBRARY_NAME: &str = "libcuda_pitfalls_sim.so";

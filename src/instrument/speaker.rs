@@ -11,7 +11,7 @@ pub(crate) struct Speaker<'a> {
 }
 
 impl Speaker<'_> {
-    /// Says it. A parent that is gone ends this process.
+    /// Sends a message. If the parent is gone, this process ends.
     pub(crate) fn send_message(&self, said: &ExaminerMessage) {
         if self.channel.send(said).is_err() {
             std::process::exit(70);

@@ -1,5 +1,5 @@
-//! The umask: others can write to no file or folder that this program creates, whatever the umask of its caller. A
-//! program that it starts for the caller gets the caller's umask back.
+//! The umask: other users cannot write to any file or folder that this program creates, whatever the umask of its
+//! caller. A program that it starts for the caller gets the caller's umask back.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -12,8 +12,8 @@ const OTHERS_WRITE: Mode = Mode::WGRP.union(Mode::WOTH);
 /// The umask of the caller.
 static CALLERS: AtomicU32 = AtomicU32::new(OTHERS_WRITE.bits());
 
-/// Takes others the permission to write to whatever this process creates from here on. It is the first thing that the
-/// program does.
+/// Removes the permission of other users to write to anything that this process creates from now on. It is the first
+/// thing that the program does.
 pub fn take_over() {
     let callers = umask(OTHERS_WRITE);
     umask(callers | OTHERS_WRITE);

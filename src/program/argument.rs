@@ -11,7 +11,7 @@ use cuda_pitfalls_core::text::counts::parse_digits;
 use cuda_pitfalls_instrument::libraries::On;
 use cuda_pitfalls_instrument::simulated;
 
-/// The most masks that `--generate` takes.
+/// Maximum number of masks that `--generate` accepts.
 const MOST_GENERATED: usize = 100_000;
 
 /// Errors for argument values that depend on what the program knows; each lists the valid values.

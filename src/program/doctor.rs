@@ -1,4 +1,4 @@
-//! `doctor`: tries how CUDA starts here, each time in a fresh process, and looks at running processes.
+//! `doctor`: tests how CUDA starts here, each time in a fresh process, and examines running processes.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -31,13 +31,13 @@ const LOOK_MS: u64 = 20_000;
 /// Reasons why nothing could be examined.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum DoctorError {
-    /// The simulated machine could not be made.
+    /// The simulated machine could not be created.
     #[error(transparent)]
     Machine(#[from] MachineError),
     /// There is no place for the simulated machine.
     #[error("{0}")]
     Folder(std::io::Error),
-    /// A process could not be made.
+    /// A process could not be created.
     #[error("{0}")]
     System(String),
     /// There is no such process.
@@ -62,7 +62,7 @@ pub(crate) struct Doctor {
     program: PathBuf,
     /// Time limit of each call, in milliseconds.
     deadline_ms: u64,
-    /// An empty folder of this examination, where one can be made.
+    /// An empty folder of this examination, if one can be created.
     home: Option<Folder>,
     /// The folder of the simulated machine's libraries, if it is one.
     simulated: Option<PathBuf>,
@@ -80,7 +80,7 @@ impl Doctor {
         let program = std::env::current_exe()?;
         let interrupt = Interrupt::install()?;
         let (home, simulated) = match on {
-            // Where nothing can be written, one try is left out.
+            // If nothing can be written, one test is left out.
             On::Cuda | On::Auto => (Folder::create().ok(), None),
             On::Sim(machine) => {
                 let home = Folder::create().map_err(DoctorError::Folder)?;
@@ -100,7 +100,7 @@ impl Doctor {
         })
     }
 
-    /// Tries how CUDA starts here. If it does not start, tries again without each part of the environment.
+    /// Tests how CUDA starts here. If it does not start, tries again without each part of the environment.
     ///
     /// # Errors
     /// Returns an error if a process could not be killed, or the user stopped the examination.
@@ -119,7 +119,7 @@ impl Doctor {
         if self.simulated.is_none() && !driver.is_simulated() {
             self.attempt(&mut examination, as_it_is, needs)?;
         }
-        // A process of ours that does not start says nothing of CUDA, unless it is found what keeps processes from it.
+        // A process of ours that does not start shows nothing about CUDA, unless what prevents its start is found.
         let mut system_calls = examination.system_calls.iter();
         let is_refused = system_calls.any(|tried| tried.error.is_some());
         if let Some(end) = &driver.ended
@@ -136,7 +136,7 @@ impl Doctor {
         Ok(examination)
     }
 
-    /// Looks at a running process, and for this long at how busy it keeps the GPUs.
+    /// Examines a running process, and samples for this long how busy it keeps the GPUs.
     ///
     /// # Errors
     /// Returns an error if the process does not exist, or one of ours could not be killed.
@@ -228,11 +228,11 @@ impl Doctor {
             Ok(_) | Err(SupervisorError::Unkillable(_)) => {
                 Err(DoctorError::Unkillable("starts a library"))
             }
-            // This is about us, and says nothing of CUDA.
+            // This is about our own process, and shows nothing about CUDA.
             Err(error @ SupervisorError::Unwatched(_)) => {
                 Err(DoctorError::System(error.to_string()))
             }
-            // Where no process can be started, that is the finding.
+            // If no process can be started, that is the finding.
             Err(error) => Ok(Examined {
                 ended: Some(StartEnd::not_started(&error.to_string())),
                 ..Examined::default()
@@ -305,7 +305,7 @@ impl Doctor {
         let as_it_is = self.environment();
         let mut bare = as_it_is.clone();
         let mut left_out = 0;
-        // Where it works as it is, the question is only what hides GPUs. Those may be others', and are left alone.
+        // If it works unchanged, the only question is what hides GPUs. Those may belong to others, and are left alone.
         let uses_gpus = !has_good_start(examination);
         for (change, environment) in self.list_changes(&examination.place, &as_it_is)? {
             if let StartChange::Without { variable } = &change {
@@ -336,7 +336,7 @@ impl Doctor {
     ) -> Result<Vec<(StartChange, Environment)>, DoctorError> {
         let mut changes = Vec::new();
         for variable in host.environment.keys() {
-            // NVIDIA_ variables speak to container runtimes, and the loader's path is more than one thing.
+            // NVIDIA_ variables are for container runtimes, and the loader's path has several parts.
             if variable.starts_with("NVIDIA_") || [LIBRARY_PATH, MPS].contains(&variable.as_str()) {
                 continue;
             }

@@ -16,10 +16,10 @@ pub(crate) enum GpusError {
         "MIG is on ({0}), and its instances are not listed here: `nvidia-smi -L > gpus.txt`, then `mask --gpus gpus.txt`"
     )]
     Divided(String),
-    /// The simulated machine could not be made.
+    /// The simulated machine could not be created.
     #[error("--gpus: {0}")]
     Machine(#[from] MachineError),
-    /// A private folder could not be made.
+    /// A private folder could not be created.
     #[error("{0}")]
     System(#[from] std::io::Error),
 }
@@ -27,7 +27,7 @@ pub(crate) enum GpusError {
 /// Returns the GPUs of this machine, or of a simulated one, in NVML's order.
 pub(crate) fn list(simulated: Option<&str>) -> Result<(GpuSource, Vec<ListedGpu>), GpusError> {
     let program = std::env::current_exe()?;
-    // Ctrl-C ends the sampler too, and the private folder goes.
+    // Ctrl-C ends the sampler too, and the private folder is removed.
     let _interrupt = Interrupt::install()?;
     let home = Folder::create()?;
     // An empty folder of links: the loader finds NVML as for any program.

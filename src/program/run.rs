@@ -130,7 +130,7 @@ fn measure_selection(
     Ok(ended)
 }
 
-/// Measures the instrument, plans every question of a selection, and asks them.
+/// Measures the instrument, plans every question of a selection, and runs them.
 fn ask_selection(
     options: &RunOptions,
     session: &mut Session,

@@ -1,5 +1,5 @@
-//! A report as answers for a person: per question one line with **yes** or **no**, the workaround where the pitfall
-//! shows, and details of failures only. [`super::full`] has all the rest.
+//! A report as answers for users: one line per question with **yes** or **no**, the workaround where the pitfall
+//! occurs, and details of failures only. [`super::full`] has everything else.
 //!
 //! Each part is a separate function, so that a run can print them one by one.
 

@@ -82,7 +82,7 @@ pub fn line(lacking: impl IntoIterator<Item = String>) -> Option<String> {
     (total > 0).then(|| format!("not applicable here: {total} ({})", words.join(", ")))
 }
 
-/// The most groups that are listed on the line.
+/// Maximum number of groups that are listed on the line.
 const MOST_GROUPS: usize = 5;
 
 #[cfg(test)]

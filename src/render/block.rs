@@ -1,4 +1,4 @@
-//! The parts of a view. A view is a function from a document to blocks, and a [`super::writer`] makes text of these.
+//! The parts of a view. A view is a function from a document to blocks, and a [`super::writer`] turns blocks into text.
 //!
 //! Nothing in a block is escaped or broken into lines: only a writer knows which characters are special in its format,
 //! and how wide it is.
@@ -15,7 +15,7 @@ pub(crate) enum Block {
     Banner(String),
     /// An opening in our own Markdown. It is for pages: a terminal leaves it out.
     Prose(&'static str),
-    /// A text behind a word that says what it is, such as `warning: `.
+    /// A text after a word for its type, such as `warning: `.
     Note(&'static str, Text),
     /// Counts, each in its color.
     Badges(Vec<(Tone, String)>),
@@ -94,10 +94,10 @@ pub(crate) struct Entry {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Table {
     pub(crate) caption: String,
-    /// The class on a page, if the rows are records: a terminal and a narrow page write the cells of each below each
-    /// other, with the column's name before all but the first.
+    /// The class on a page, if the rows are records: a terminal and a narrow page write the cells of each record below
+    /// each other, with the column's name before all but the first.
     pub(crate) records: Option<&'static str>,
-    /// The classes of each row on a page, if they have some.
+    /// The classes of each row on a page, if any.
     pub(crate) classes: Vec<String>,
     pub(crate) columns: Vec<String>,
     pub(crate) rows: Vec<Vec<Text>>,
@@ -191,7 +191,7 @@ impl Text {
         Text::join(lines, Span::Break)
     }
 
-    /// Texts with this between them.
+    /// Returns texts with a separator between them.
     pub(crate) fn join<T: Into<Text>>(
         texts: impl IntoIterator<Item = T>,
         between: impl Into<Text>,

@@ -1,4 +1,4 @@
-//! Observed changes as text: the same in every format, which escapes it. No reader parses it.
+//! Observed changes as text, the same in every format; each format escapes it. No reader parses it.
 
 use crate::words::gpus as gpu_names;
 use cuda_pitfalls_core::fact::{Change, Fact, RowFact, Token, words};

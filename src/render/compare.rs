@@ -15,7 +15,7 @@ const MOST_LINES: usize = 40;
 const LONGEST: usize = 160;
 /// Room for names where several share a line, in bytes.
 const NAMES: usize = 90;
-/// Lines about the machines, about what does not count, and twice of what only one of them has.
+/// Maximum number of lines about machines, about what does not count, and about what only one has (half of it each).
 const FEW: usize = 8;
 
 /// Returns the comparison as text. It ends with a newline.
@@ -45,7 +45,7 @@ pub fn text(comparison: &Comparison) -> String {
         machines,
         FEW,
     ));
-    // What counts gets all the room that the rest leaves: its heading and "and N more" take two lines.
+    // Differences that count get all the remaining room: their heading and "and N more" take two lines.
     let room = MOST_LINES.saturating_sub(head.len() + tail.len() + 2);
     head.extend(section_lines(
         "behaves differently",
@@ -118,7 +118,7 @@ fn change(change: &FactDifference) -> String {
     let mut words: Vec<String> = change.case.iter().map(|case| format!("{case}:")).collect();
     words.extend(change.step.iter().map(|step| format!("at {step}:")));
     words.push(format!("{} {} -> {}", change.fact, change.a, change.b));
-    // Where all attempts agree, how many there were is not news.
+    // If all attempts agree, their number is not reported.
     if let Some([a, b]) = change
         .seen
         .as_ref()

@@ -19,7 +19,7 @@ use cuda_pitfalls_core::examination::{
 use cuda_pitfalls_core::text::counts::{counted, listed};
 use cuda_pitfalls_core::text::units;
 
-/// More causes than this that are merely possible are counted.
+/// Merely possible causes beyond this number are only counted.
 const MOST_POSSIBLE: usize = 8;
 
 /// Returns the diagnosis for a person, on lines of at most `width` columns.
@@ -107,7 +107,7 @@ fn fact_blocks(examination: &Examination, diagnosed: &Diagnosed) -> Vec<Block> {
     blocks
 }
 
-/// Returns the reasons why CUDA does not start here, for a person who traced a program that could not start it.
+/// Returns the reasons why CUDA does not start here, for a user whose traced program could not start it.
 pub fn causes_in_words(examination: &Examination, diagnosed: &Diagnosed, width: usize) -> String {
     let causes = cause_texts(examination, diagnosed);
     let blocks = if causes.is_empty() {
@@ -164,7 +164,7 @@ fn standing(examination: &Examination, diagnosed: &Diagnosed) -> Vec<String> {
         match (failed, start) {
             (Some(failure), start) => {
                 lines.push(failed_in_words(failure));
-                // Without a status, the file is all that tells one libcuda from another.
+                // Without a status, only the file distinguishes one libcuda from another.
                 if failure.ended.is_some()
                     && let Some(path) = start.and_then(libcuda)
                 {

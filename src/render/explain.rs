@@ -20,11 +20,11 @@ use cuda_pitfalls_answers::known::{KnownEntry, KnownKind, KnownScenario, Word};
 use cuda_pitfalls_core::examination::Examination;
 use cuda_pitfalls_core::scenario::is_workaround;
 
-/// The most lines of a program that are shown; `show` has them all.
+/// Maximum number of lines of a program that are shown; `show` has all of them.
 const MOST_LINES: usize = 12;
-/// The most causes of an error that are shown; `--all` has them all.
+/// Maximum number of causes of an error that are shown; `--all` shows all of them.
 const MOST_CAUSES: usize = 3;
-/// A heading that would be longer is cut.
+/// Maximum length of a heading; a longer one is truncated.
 const MOST_OF_WORDS: usize = 60;
 
 /// Selects the causes of an error that are shown.

@@ -1,4 +1,4 @@
-//! The observations of a case as short text: the same in every format, which escapes it.
+//! The observations of a case as short text, the same in every format; each format escapes it.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use cuda_pitfalls_core::text::counts::listed;
 use cuda_pitfalls_core::text::units;
 use cuda_pitfalls_core::verdict::{Provenance, Verdict};
 
-/// Returns the verdict with its reason and, where it applies, that it is simulated.
+/// Returns the verdict with its reason and, where it applies, with a note that it is simulated.
 pub fn verdict(verdict: &Verdict) -> String {
     let mut words = verdict.kind.name().to_owned();
     if let Some(reason) = verdict.reason {

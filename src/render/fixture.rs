@@ -40,7 +40,7 @@ pub(super) fn report() -> Report {
                         "expectation": "no_expectation", "provenance": "measured"},
         }),
     ];
-    // Part by part: a report that is read must not contradict itself, and this one need not be possible.
+    // Built part by part: a report that is read must not contradict itself, but this one need not be possible.
     Report {
         schema: SchemaId::current(SCHEMA),
         must_understand: Vec::new(),

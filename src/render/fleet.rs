@@ -1,7 +1,7 @@
-//! A fleet for other eyes: what its machines differ in, the most important first.
+//! The formats of a fleet: the differences between its machines, the most important first.
 //!
-//! Anybody may have written a document: an index that is out of range is shown as unknown, and all text passes
-//! through [`cuda_pitfalls_core::text::escape`].
+//! Anybody may have written a document: an index that is out of range is shown as unknown, and all text passes through
+//! [`cuda_pitfalls_core::text::escape`].
 
 pub mod changes;
 mod html;
@@ -32,7 +32,7 @@ pub enum FleetForm {
     Json,
 }
 
-/// Renders a fleet. `width` is of text. `docs` is where the documentation is: with it, pages of pitfalls are links.
+/// Renders a fleet. `width` is for text. With `docs`, the address of the documentation, pages of pitfalls are links.
 ///
 /// # Errors
 /// Returns an error if the fleet cannot be written as JSON.

@@ -1,5 +1,5 @@
-//! All of a report as text, as `run --verbose` prints it: a block per scenario as it is answered, between the head and
-//! the end of the short form, [`super::answer`].
+//! A complete report as text, as `run --verbose` prints it: a block per scenario as it is answered, between the head
+//! and the end of the short form, [`super::answer`].
 
 use cuda_pitfalls_core::report::{ReportView, ScenarioView};
 

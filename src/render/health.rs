@@ -9,7 +9,7 @@ use cuda_pitfalls_core::verdict::{ExpectationMet, Provenance};
 use super::tally::{self, Standing};
 use cuda_pitfalls_core::text::escape::{shorten_text, visible};
 
-/// The bytes of a line: node-problem-detector keeps 80 of what a plugin prints, the newline included.
+/// Maximum bytes of a line: node-problem-detector keeps 80 bytes of a plugin's output, including the newline.
 const LIMIT: usize = 79;
 
 /// Returns 0 if all is as expected. Returns 1 if a verdict is unexpected, it is unsafe to use the host further, or a
@@ -74,7 +74,7 @@ fn lost_gpu(report: &ReportView<'_>) -> Option<String> {
     if answer < on_bus && !is_lent && machine.unavailable.is_empty() {
         return Some(format!("GPU lost: {answer} of {on_bus} on the bus answer"));
     }
-    // A run that was ended before it was done says nothing of what it had no time for, and an unexpected verdict says more.
+    // A run that was ended early shows nothing about what it did not reach, and an unexpected verdict shows more.
     let mut verdicts = report.scenarios.iter().map(|scenario| scenario.verdict);
     let is_unexpected = verdicts.any(|one| one.expectation == ExpectationMet::Unexpected);
     if !report.complete || is_unexpected {
@@ -136,7 +136,7 @@ fn worst_question(report: &ReportView<'_>) -> String {
     if worst > Standing::Answered
         && let Some(first) = scenarios.find(|one| Standing::new(one.verdict) == worst)
     {
-        // The name comes last, because it is what can do without its end.
+        // The name comes last, because its end can be cut.
         let word = match first.verdict.reason {
             Some(reason) => reason.name(),
             None => first.verdict.kind.name().to_owned(),
@@ -263,7 +263,7 @@ mod tests {
         assert_eq!(line(&report), "not met: --require answers=3, found 1");
         report.complete = false;
         assert_eq!(code(&report), 2, "it had no time");
-        // What was unexpected is named first.
+        // The unexpected question is named first.
         let mut report = fixture::report();
         report
             .run

@@ -1,7 +1,7 @@
-//! The impact of a pitfall: if it shows on this machine, and if something has to be done about it.
+//! The impact of a pitfall: whether it occurs on this machine, and whether something has to be done about it.
 //!
 //! [`super::tally::Standing`] is independent: it compares the answer with the expected one. A yes may be expected and
-//! still cost its user memory.
+//! still cost the user memory.
 
 use crate::block::Tone;
 use cuda_pitfalls_core::report::ScenarioView;
@@ -13,9 +13,9 @@ use cuda_pitfalls_core::verdict::Kind;
 pub enum Impact {
     /// The pitfall shows.
     Shows,
-    /// The pitfall shows, and nothing has to be done.
+    /// The pitfall occurs, and nothing has to be done.
     Harmless,
-    /// The pitfall does not show.
+    /// The pitfall does not occur.
     Absent,
     /// There is no answer.
     Unknown,

@@ -13,7 +13,7 @@ use cuda_pitfalls_core::report::{ReportView, ScenarioView};
 use cuda_pitfalls_core::text::escape::escape_markdown;
 use cuda_pitfalls_core::verdict::Kind;
 
-/// The most characters of the text: GitHub takes 65,536.
+/// Maximum length of the text, in characters: GitHub accepts 65,536.
 pub const MOST: usize = 60_000;
 /// Characters kept for the sentence about the parts that were left out.
 const RESERVED: usize = 1_000;
@@ -25,7 +25,7 @@ pub struct Attached {
     pub file: String,
     /// Commands that run it, in order.
     pub commands: Vec<String>,
-    /// The language in Markdown's word.
+    /// The name of the language in Markdown.
     pub language: &'static str,
     /// Its text.
     pub text: String,
@@ -197,7 +197,7 @@ fn happened_blocks(scenario: &ScenarioView<'_>) -> Vec<Block> {
     } else {
         format!("{word}: {words}")
     };
-    // How unlikely chance is comes behind the counts; a maintainer needs the counts alone.
+    // The probability of chance follows the counts; a maintainer needs only the counts.
     let detail = match (verdict.kind, verdict.detail.split_once("; ")) {
         (Kind::Reproduced | Kind::NotReproduced, Some((counts, _))) => counts,
         _ => &verdict.detail,
@@ -289,7 +289,7 @@ fn source_blocks(sources: &[Attached]) -> Vec<Block> {
     blocks
 }
 
-/// Returns how the scenarios and the programs of the archive are started.
+/// Returns the commands that start the scenarios and the programs of the archive.
 fn commands(attached: &[Attached]) -> Vec<Block> {
     let mut blocks = vec![Block::Prose(
         "`cuda-pitfalls run scenario.toml` runs the scenario in the archive with every step, background polling and several attempts.",

@@ -1,5 +1,5 @@
-//! A case of Python lines as a Python program, with what each line gave and which driver calls it made as comments
-//! beneath it: the same in every format, which escapes it.
+//! A case of Python lines as a Python program, with the result of each line and its driver calls as comments below it;
+//! the same in every format, which escapes it.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use cuda_pitfalls_core::report::{CaseView, OutcomeView};
 use cuda_pitfalls_core::scenario::Step;
 use cuda_pitfalls_core::text::counts::listed;
 
-/// The most driver calls that are listed; the others are counted.
+/// Maximum number of driver calls that are listed; the others are counted.
 const MOST_CALLS: usize = 16;
 
 /// Returns a case and the observations of its most frequent outcome; `None` for a case of C calls.
@@ -22,7 +22,7 @@ pub fn case_program(plan: Option<&CasePlan>, case: &CaseView<'_>) -> Option<Vec<
     Some(program(&plan.steps, seen))
 }
 
-/// Returns the steps as a program, one line each. Their results follow beneath, as far as an attempt came.
+/// Returns the steps as a program, one line each. Their results follow below, as far as an attempt came.
 pub fn program(steps: &[Step], seen: Option<&Observation>) -> Vec<String> {
     let mut out = Vec::new();
     let mut contexts: &[String] = &[];
@@ -116,7 +116,7 @@ pub(super) fn calls(made: &BTreeMap<String, u64>) -> String {
             doing.push((name.as_str(), *count));
         }
     }
-    // Within a rank by name, as they are.
+    // Within a rank they stay sorted by name.
     doing.sort_by_key(|(name, _)| call_rank(name));
     let mut said = Vec::new();
     for (name, count) in doing.iter().take(MOST_CALLS) {

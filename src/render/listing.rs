@@ -11,7 +11,7 @@ use cuda_pitfalls_core::text::lines::display_columns;
 use serde_json::{Value, json};
 
 const WIDEST: usize = 140;
-/// A question in a narrower column cannot be read.
+/// Minimum width of a question's column: a narrower one cannot be read.
 const LEAST: usize = 42;
 /// Minimum room next to the name for showing tags.
 const WITH_TAGS: usize = 68;
@@ -108,7 +108,7 @@ pub fn symptoms_json(scenarios: &[Outline]) -> Value {
     json!({ "symptoms": rows })
 }
 
-/// Symptoms in the order of the file, with how many of these scenarios have each.
+/// Returns the symptoms in the order of the file, each with the number of these scenarios that have it.
 fn count_symptoms(scenarios: &[Outline]) -> Vec<(&'static symptom::Symptom, usize)> {
     let counts = tally_items(scenarios.iter().flat_map(|one| &one.symptoms));
     let mut all = Vec::new();

@@ -1,5 +1,5 @@
-//! Forms for programs. A report and a trace are each made one list of findings, and every form of it is one file here,
-//! which escapes its texts itself.
+//! Formats for programs. A report and a trace are each turned into one list of findings, and every format of it is one
+//! file here, which escapes its own texts.
 
 pub(crate) mod github;
 pub(crate) mod junit;

@@ -1,4 +1,4 @@
-//! A report in the state that every format is made from.
+//! A report in the state that every format is generated from.
 
 use std::collections::HashMap;
 
@@ -13,7 +13,7 @@ use cuda_pitfalls_core::{catalogue, judge, plan};
 
 /// A report with today's verdicts, and with the texts of questions and workarounds that are shown.
 pub enum Prepared<'r> {
-    /// A report that this program makes now: its texts and verdicts are today's already.
+    /// A report that this program makes now: its texts and verdicts are already current.
     Fresh(&'r Report),
     /// A report that another version of the program may have judged, and the verdicts that it was stored with.
     Stored(StoredReport, Vec<ChangedVerdict>),

@@ -1,5 +1,5 @@
-//! A report as a page: HTML without scripts and without links to anything outside, so that it can be mailed, archived, or
-//! opened from a CI artefact years later; and Markdown for issue trackers and job summaries.
+//! A report as a page: HTML without scripts and without links to anything outside, so that it can be mailed, archived,
+//! or opened from a CI artifact years later; and Markdown for issue trackers and job summaries.
 
 mod attempt;
 pub(crate) mod scenario;
@@ -15,7 +15,7 @@ use cuda_pitfalls_core::text::counts::counted;
 use cuda_pitfalls_core::text::units;
 use summary::Folders;
 
-/// More selectors than this are folded.
+/// Selectors beyond this number are folded.
 const MOST_SELECTORS: usize = 8;
 
 /// Returns the complete page.

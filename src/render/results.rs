@@ -54,8 +54,8 @@ const METRICS: &[Metric] = &[
 /// Returns the findings of a report: warnings first, then tests that represent the run, and a test for each question.
 ///
 /// An unexpected verdict is a failure. An inconclusive one is an error, because a test that did not measure has not
-/// passed either. A question that does not apply to the machine is skipped. A list has a failure or an error exactly if
-/// the run did not end with 0; a problem of the run rather than of a scenario has its own test.
+/// passed either. A question that does not apply to the machine is skipped. A list has a failure or an error if and
+/// only if the run did not end with 0; a problem of the run rather than of a scenario has its own test.
 pub(super) fn report_findings(report: &ReportView<'_>) -> Findings {
     let mut list = run_remarks(report);
     list.extend(run_tests(report));
@@ -355,7 +355,7 @@ fn question_samples(scenario: &ScenarioView<'_>, labels: &Labels) -> Vec<Sample>
     ]);
     let mut samples = vec![Sample::new("scenario_verdict", answer, 1)];
     for case in &scenario.cases {
-        // Outcomes go by their index, most frequent first, so that the number of series stays bounded.
+        // Outcomes are labeled by their index, most frequent first, so that the number of series stays bounded.
         let mut counted = 0;
         for (index, outcome) in case.outcomes.iter().enumerate() {
             let labels = with(&[("case", case.name), ("outcome", &index.to_string())]);
@@ -489,7 +489,7 @@ mod tests {
             let exit = Exit::from_report(&report.view());
             let xml = junit_file(&report.view());
             let fails = xml.contains("<failure") || xml.contains("<error");
-            // A run that was stopped without a reason is a fault of the harness, whatever it has.
+            // A run that was stopped without a reason is a fault of the harness, regardless of its content.
             assert_eq!(
                 fails,
                 exit != Exit::Ok,

@@ -1,7 +1,7 @@
 //! Surveys as tables: for a terminal, as Markdown pages in `docs/surveys/`, and as pages for a browser.
 //!
-//! Each survey is put into `Section`s once, and all forms are made of these. Several documents of
-//! one survey (other libcudarts, another machine) make one page.
+//! Each survey is put into `Section`s once, and all formats are generated from these. Several documents of one survey
+//! (other libcudarts, another machine) make one page.
 
 mod calls;
 mod changes;
@@ -33,10 +33,10 @@ use cuda_pitfalls_answers::survey::{
 use cuda_pitfalls_core::text::{escape, units};
 use cuda_pitfalls_core::verdict::Provenance;
 
-/// The widest line. Nearly every name of a call stays whole in it, so that it can be searched for.
+/// Maximum width of a line. Nearly every call name fits in it unbroken, so that it can be searched for.
 const WIDTH: usize = 140;
 
-/// A survey's document and what its folder is called.
+/// A survey's document and the name of its folder.
 #[derive(Clone, Debug)]
 pub struct NamedSurvey {
     /// The folder, such as `survey-calls-h200-x2`.
@@ -312,7 +312,7 @@ fn measured_on(sources: &[NamedSurvey]) -> Section {
     Section::new("Measured on", &header, rows.collect(), &[0])
 }
 
-/// Attempts of each case; where masks had more or fewer than others, how many had how many.
+/// Returns the attempts of each case; if masks had different numbers of attempts, the number of masks for each.
 fn attempts(survey: &SurveyDocument) -> String {
     let mut rows: BTreeMap<u32, usize> = BTreeMap::new();
     let is_generated = survey.kind.kind_file().takes("--generate");
@@ -382,8 +382,8 @@ fn totals_line(survey: &SurveyDocument) -> String {
     )
 }
 
-/// Returns the entries that were not measured, by reason. A name has the reason that was given last, since reasons are
-/// reworded.
+/// Returns the entries that were not measured, by reason. Each name has the reason that was given last, because reasons
+/// are reworded.
 fn left_out<'a>(all: impl Iterator<Item = &'a LeftOut>) -> Section {
     let reasons: BTreeMap<&str, &str> = all
         .map(|left| (left.name.as_str(), left.reason.as_str()))

@@ -18,7 +18,7 @@ pub struct Chart {
     pub span_ns: (u64, u64),
     /// A line per GPU.
     pub lines: Vec<ChartLine>,
-    /// Areas that lie upon each other, from the bottom up: each ends at its points and begins at those of the one before.
+    /// Stacked areas, from the bottom up: each ends at its points and begins at those of the one before.
     pub areas: Vec<ChartLine>,
     /// Minimum upper end of the scale, so that charts on one page share it.
     pub reach: i64,
@@ -37,15 +37,15 @@ pub struct ChartLine {
     pub points: Vec<(u64, i64)>,
 }
 
-/// The drawing's own units; it is stretched to the width of the page, its lines and texts are not.
+/// The drawing's width in its own units; it is stretched to the page's width, but its lines and texts are not.
 const WIDTH: f64 = 1000.0;
 const HEIGHT: f64 = 100.0;
-/// How many colors the style sheet has.
+/// Number of colors in the style sheet.
 const COLORS: usize = 9;
 /// Minimum widths of a chart, in pixels: on a desktop page, and on a phone.
 const WIDE: f64 = 520.0;
 const NARROW: f64 = 190.0;
-/// The width of a character of a mark, and of what is between two marks.
+/// The width of a character of a mark, and of the gap between two marks.
 const CHARACTER: f64 = 8.0;
 
 /// Returns the chart as one `<figure>`. Texts are HTML outside the drawing, so that they are legible at every width.
@@ -201,7 +201,7 @@ fn color_key(line: &ChartLine) -> String {
     )
 }
 
-/// The most times that are left out of an axis, and the part of what is drawn that each of them takes.
+/// Maximum number of periods that are left out of an axis, and the part of the drawing that each of them takes.
 const MOST_CUTS: usize = 3;
 const CUT: f64 = 0.04;
 
@@ -216,7 +216,7 @@ fn tick_step(least: f64) -> u64 {
     step.unwrap_or(10.0 * power) as u64
 }
 
-/// A time axis. A time without anything that is longer than twice all the rest is drawn as a narrow band.
+/// A time axis. A period without events that is longer than twice all the rest is drawn as a narrow band.
 pub(super) struct Axis {
     span: (u64, u64),
     /// Periods that are left out, in order of time.
@@ -319,7 +319,7 @@ impl Axis {
     }
 }
 
-/// Writes the names of the marks above the drawing. One that would overlap the previous one is left out, on a narrow
+/// Writes the names of the marks above the drawing. A name that would overlap the previous one is left out, on a narrow
 /// page by its class.
 fn write_marks(out: &mut String, chart: &Chart, x: impl Fn(u64) -> f64) {
     out.push_str("<div class=\"marks\">");

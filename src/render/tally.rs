@@ -1,4 +1,4 @@
-//! The answers of a run: what each calls for, and how many there are of each.
+//! The answers of a run: what each requires, and the number of each.
 
 use crate::block::Tone;
 use cuda_pitfalls_core::report::{ReportView, Requirement};
@@ -169,7 +169,7 @@ pub const COMPACT: &str =
 
 /// Banner above a report whose stored verdicts differ from what its recordings show, before the list of these.
 pub const JUDGED_AGAIN: &str = "JUDGED AGAIN: the recordings do not confirm these stored verdicts:";
-/// The most changed verdicts that are listed.
+/// Maximum number of changed verdicts that are listed.
 const MOST_CHANGED: usize = 3;
 
 fn name_changed(mut changed: Vec<String>) -> String {

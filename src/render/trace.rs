@@ -1,7 +1,7 @@
 //! A trace for people and for CI: on a terminal, as a page, as test results, as annotations.
 //!
-//! Every form is made of the same `entry`s: an important event, or a group of equal ones, with the
-//! user's own line, what it did to memory, and the pitfalls that begin there.
+//! Every format is made of the same `entry`s: an important event, or a group of equal ones, with the user's own line,
+//! its effect on memory, and the pitfalls that begin there.
 
 mod change;
 mod entry;
@@ -29,11 +29,11 @@ use cuda_pitfalls_trace::ledger::{Ledger, all_ledgers};
 use cuda_pitfalls_trace::policy::{PolicyOutcome, Violation};
 use cuda_pitfalls_trace::{History, Trace, TraceEvent};
 
-/// The most tests of each sort, and the most annotations.
+/// Maximum number of tests of each sort, and of annotations.
 const MOST_TESTS: usize = 1000;
 const MOST_ANNOTATIONS: usize = 50;
 
-/// A trace and what was found in it.
+/// A trace and its findings.
 pub struct TraceView<'a> {
     trace: &'a Trace,
     history: History<'a>,

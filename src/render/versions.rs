@@ -1,4 +1,4 @@
-//! Since which version a pitfall shows: expectations in the words of a person, which each format escapes.
+//! The version since which a pitfall occurs: expectations in the user's words, which each format escapes.
 
 use cuda_pitfalls_core::scenario::{Expectation, Expected, Range, Scalar, When};
 
@@ -14,7 +14,7 @@ pub fn is_versioned(when: &When) -> bool {
     when.driver.is_some() || when.libcudart.is_some()
 }
 
-/// Returns a line for each expectation: its condition, and whether the pitfall shows. `value` writes parameters.
+/// Returns a line for each expectation: its condition, and whether the pitfall occurs. `value` writes parameters.
 pub fn lines(expect: &[Expectation], value: fn(&Scalar) -> String) -> Vec<String> {
     let lines = expect.iter().enumerate().map(|(index, expectation)| {
         let shows = match expectation.verdict {

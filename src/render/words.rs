@@ -1,4 +1,4 @@
-//! The machine as text: the same lines in every format, which escapes them.
+//! The machine as text, the same lines in every format; each format escapes them.
 
 use cuda_pitfalls_core::calibration::Calibration;
 use cuda_pitfalls_core::machine::{Interpreter, Isolation, Machine};

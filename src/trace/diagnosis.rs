@@ -1,4 +1,4 @@
-//! Diagnoses: rules, as data, that connect what a trace shows with a pitfall, the scenario that proves it, and the
+//! Diagnoses: rules, written as data, that link the facts of a trace to a pitfall, the scenario that proves it, and the
 //! workaround in the words of the framework on the stack.
 //!
 //! [`clue`] computes the facts of a trace; `scenarios/clues.toml` describes the attributes of each type of clue. A rule
@@ -36,7 +36,7 @@ use crate::Trace;
 pub enum Severity {
     /// The program does not do what its author meant, or uses memory that it does not need.
     Pitfall,
-    /// Worth knowing, and not counted.
+    /// Worth knowing, but not counted.
     Note,
 }
 
@@ -68,9 +68,9 @@ pub struct Finding {
     pub workaround: String,
     /// The process.
     pub pid: u32,
-    /// The events that show it, by their index in the trace; the first is where it went wrong.
+    /// The events that show it, by index in the trace; the program went wrong at the first one.
     pub events: Vec<usize>,
-    /// The UUID of the GPU that is concerned.
+    /// The UUID of the affected GPU.
     pub gpu: Option<String>,
     /// The memory that the pitfall costs, in bytes.
     pub bytes: Option<i64>,

@@ -229,7 +229,7 @@ impl TraceBuilder {
         self.trace
     }
 
-    /// Adds a process, or another program in a known one, and attributes the next events to it.
+    /// Adds a process, or another program in a known process, and attributes the next events to it.
     pub fn process(mut self, pid: u32, parent: u32) -> TraceBuilder {
         self.t_ns += MS;
         self.trace.processes.push(process(self.t_ns, pid, parent));

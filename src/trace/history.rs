@@ -1,8 +1,8 @@
 //! The history of a trace: what the traced program did, computed once for all readers.
 //!
 //! Text, pages, `--json`, `compare`, the rules, policies and `survey python` read it: which programs ran, which
-//! `cuInit` of each counts and what that read, which contexts were created, which writes of variables came too late,
-//! and which processes were forked after `cuInit`.
+//! `cuInit` of each program counts and what it read, which contexts were created, which writes of variables came too
+//! late, and which processes were forked after `cuInit`.
 
 mod contexts;
 mod fork;

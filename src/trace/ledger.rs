@@ -68,9 +68,9 @@ pub enum MemoryKind {
     Graph,
     /// Driver-internal memory of any other call: the difference around it.
     Driver,
-    /// Allocation granularity: the driver's blocks of 2 MiB beyond the allocations in them.
+    /// Allocation granularity: the part of the driver's 2 MiB blocks beyond the allocations in them.
     Rounding,
-    /// Allocations from places beyond the first 4,000.
+    /// Allocations from call sites beyond the first 4,000.
     More,
 }
 

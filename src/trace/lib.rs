@@ -1,10 +1,10 @@
 //! Traces: what an unmodified program did with CUDA, call by call, with stacks and with memory as NVML showed it from
 //! outside.
 //!
-//! The document is one JSON value per line ([`TraceLine`]), written while the program runs. So a day of training does
-//! not make the tracer grow, and a trace whose writer was killed can be read up to that point. Integers are bytes and
-//! nanoseconds, with the unit in the name. Stamps are `CLOCK_MONOTONIC`. A GPU is identified by UUID, or by its index
-//! in NVML order where a list has an entry for each.
+//! The document is one JSON value per line ([`TraceLine`]), written while the program runs. So the tracer does not grow
+//! during a day of training, and a trace whose writer was killed can be read up to that point. Integers are bytes and
+//! nanoseconds, with the unit in the name. Timestamps are `CLOCK_MONOTONIC`. A GPU is identified by its UUID, or by its
+//! index in NVML order in a list with one entry per GPU.
 
 #![cfg(target_os = "linux")]
 
@@ -50,8 +50,8 @@ pub const FILE: &str = "trace.ndjson";
 pub enum TraceLine {
     /// The first line: the program, the machine, and the options of the trace.
     Start(Box<TraceStart>),
-    /// A process that made a CUDA call or changed a CUDA variable, before its first event; again
-    /// after it has become another program.
+    /// A process that made a CUDA call or changed a CUDA variable, written before its first event, and again after it
+    /// has become another program.
     Process(TraceProcess),
     /// An event: something that a process did.
     Event(Box<TraceEvent>),
@@ -85,7 +85,7 @@ pub struct TraceStart {
     pub folder: String,
     /// RFC 3339, UTC.
     pub started_at: String,
-    /// The start of the program: the zero of the displayed times.
+    /// The start of the program, from which displayed times are counted.
     pub t_ns: u64,
     /// The machine: `cuda` or `sim:<machine>`.
     pub on: String,
@@ -97,7 +97,7 @@ pub struct TraceStart {
     pub used_bytes: Vec<Option<u64>>,
     /// The variables that CUDA reads, as the program got them.
     pub environment: BTreeMap<String, String>,
-    /// The libcuda that was found, which the forwarding library precedes. If none was found, it is absent, and only the
+    /// The libcuda that was found; the forwarding library precedes it. Absent if none was found; then only the
     /// injection hook can see anything.
     pub libcuda: Option<String>,
     /// `true` if writes of variables are seen (not with `--no-preload`).
@@ -123,7 +123,7 @@ pub struct TraceProcess {
     pub pid: u32,
     /// Its parent's PID at that time.
     pub parent: u32,
-    /// The PIDs of the processes above its parent, nearest first, up to that of cuda-pitfalls: the trace may have no
+    /// The PIDs of the processes above its parent, nearest first, up to that of cuda-pitfalls; the trace may have no
     /// line for them. Absent in traces of older versions, and where the parent is cuda-pitfalls.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub above: Vec<u32>,
@@ -137,10 +137,10 @@ pub struct TraceProcess {
     /// A sentence that explains why its Python stacks cannot be read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub no_python: Option<String>,
-    /// `RANK` of the environment that it was started with; absent unless it is a number.
+    /// `RANK` in the environment that it was started with; absent unless it is a number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rank: Option<u32>,
-    /// `LOCAL_RANK` of that environment, likewise.
+    /// `LOCAL_RANK` in that environment, likewise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub local_rank: Option<u32>,
 }
@@ -329,11 +329,11 @@ pub enum EventKind {
         /// `true` if this process had launched a kernel on this GPU before.
         after_launch: bool,
     },
-    /// The process forked after `cuInit`: this is the child.
+    /// The process was forked after `cuInit`; the event comes from the child.
     Forked {
         /// The process that forked.
         parent: u32,
-        /// The number of contexts that it had.
+        /// The number of contexts that the parent had.
         contexts: u32,
     },
     /// Peer access was enabled or disabled, or another process's memory was opened.
@@ -462,8 +462,8 @@ pub struct End {
     pub not_seen: Vec<String>,
     /// The number of events that were left out because the document would have become too large.
     pub left_out: u64,
-    /// The longest time during which the memory of each GPU was not read, in NVML order; null for a GPU that was not
-    /// read when the program had ended. Empty where this is not known.
+    /// The longest time during which the memory of each GPU was not read, in NVML order; null for a GPU without a
+    /// reading after the program's end. Empty where this is not known.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub memory_gap_ns: Vec<Option<u64>>,
     /// The last lines of the stderr of a program that failed, at most 100 lines and 16 KiB. Includes stdout if both are

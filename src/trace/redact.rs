@@ -116,7 +116,7 @@ fn shorten_relative(value: &mut Value) {
         Value::String(text) => {
             let mut words = Vec::new();
             for word in text.split(' ') {
-                // The redactor knows an absolute one.
+                // The redactor handles an absolute path.
                 words.push(if word.starts_with('/') {
                     word.to_owned()
                 } else {

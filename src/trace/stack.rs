@@ -9,8 +9,8 @@ pub struct Stack {
     /// The frames.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub frames: Vec<Frame>,
-    /// The position of the user's own code at that moment on another Python thread; given where the calling thread has
-    /// no frame of the user's.
+    /// The position of the user's own code at that moment on another Python thread; present if the calling thread has
+    /// no user frame.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub meanwhile: Vec<Frame>,
     /// The innermost line of the user's own code, as its file had it when the stack was read, without surrounding

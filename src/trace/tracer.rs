@@ -74,7 +74,7 @@ pub fn is_message(bytes: &[u8]) -> bool {
 const TICK_NS: u64 = 200_000_000;
 /// The interval between writes of polled memory.
 const ROUND_NS: u64 = 1_000_000_000;
-/// The sampler's pause between readings: a program may run for hours, and NVML slows it down.
+/// The sampler's pause between readings, because a program may run for hours, and NVML slows it down.
 const REST_US: u64 = 20_000;
 
 /// The longest wait for the sampler while a thread is parked, in milliseconds.
@@ -96,8 +96,8 @@ pub enum NvmlFound {
     Simulated,
 }
 
-/// Returns the value of [`TraceOptions::returns`] that exports every function that the simulated machine lacks, with a
-/// status that reports this.
+/// Returns the value of [`TraceOptions::returns`] with which every function that the simulated machine lacks is
+/// exported and returns a status that reports this.
 pub fn not_modelled() -> String {
     format!("*={SIM_NOT_MODELLED}")
 }
@@ -151,7 +151,7 @@ pub struct Traced {
     pub lost: Option<String>,
     /// The functions that the simulated machine does not model and that were called.
     pub unmodelled: BTreeSet<String>,
-    /// The NVML functions that the simulated machine lacks and the program looked up, each with the place.
+    /// The NVML functions that the simulated machine lacks and the program looked up, each with the call site.
     pub absent: Vec<String>,
 }
 
@@ -259,7 +259,7 @@ fn most_pages(ledger: bool) -> usize {
 }
 
 struct Tracer {
-    /// Must come before `place`, because the sampler has to end before its folder does.
+    /// Must be declared before `place`, because the sampler has to end before its folder is removed.
     sampler: SamplerClient,
     place: TraceFolder,
     machine: TraceTarget,

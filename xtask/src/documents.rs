@@ -34,7 +34,7 @@ pub fn root() -> &'static Path {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
 }
 
-/// The generated documents, and what they are made of.
+/// The generated documents, and the data that they are made of.
 pub struct MadeDocuments {
     /// The texts, by their paths.
     pub documents: Documents,
@@ -44,7 +44,7 @@ pub struct MadeDocuments {
     pub measured: Vec<Measurement>,
     /// Results of `explain` on texts that people write, each looked up in an index without it.
     pub fared: Fared,
-    /// Its results on the texts that were put away.
+    /// Its results on the texts that were set aside.
     pub locked: Fared,
 }
 
@@ -151,7 +151,7 @@ struct MeasuredReport {
     measured: Vec<Measurement>,
 }
 
-/// Returns the committed reports. They are most of the work, so two threads share them.
+/// Returns the committed reports. Reading them is most of the work, so two threads share it.
 ///
 /// # Errors
 /// Returns an error if a committed report cannot be read.

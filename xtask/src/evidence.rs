@@ -15,7 +15,7 @@ use cuda_pitfalls::verdict::Provenance;
 use crate::TaskError;
 use crate::listed::{LIST, Listed, file_sha256, parse, text};
 
-/// Documents from this size on are packed.
+/// Documents of at least this size are packed.
 const PACKED_BYTES: u64 = 16 << 10;
 
 /// Updates the list of evidence for these folders below `reports/`: it gets all of their files except prose, and
@@ -94,8 +94,8 @@ fn files(reports: &Path, below: &str) -> Result<Vec<Listed>, TaskError> {
     Ok(found)
 }
 
-/// Returns `true` if a file of this name is packed if it is large. Those of environments are not: a run that resumes
-/// them rewrites them.
+/// Returns `true` if a file with this name is packed when it is large. Documents of environments are not packed,
+/// because a run that resumes them rewrites them.
 fn is_packable(name: &str) -> bool {
     let file = name.rsplit('/').next().unwrap_or_default();
     (name.ends_with(".json") || name.ends_with(".ndjson")) && !is_file_name(file)

@@ -171,11 +171,11 @@ pub struct Ranked {
 pub struct RankCounts {
     /// All.
     pub all: usize,
-    /// The right one came first.
+    /// The right answer came first.
     pub first: usize,
-    /// The right one was among the first three.
+    /// The right answer was among the first three.
     pub three: usize,
-    /// A wrong one came first and was claimed to be right.
+    /// A wrong answer came first and was claimed to be right.
     pub claimed: usize,
     /// Number without an answer.
     pub nothing: usize,
@@ -322,7 +322,7 @@ impl Fared {
 pub struct PartSources<'s> {
     /// Texts that people write.
     pub phrasings: &'s Phrasings,
-    /// The same as `explain` looks it up.
+    /// The same texts as `explain` looks them up.
     pub labeled: &'s [PartText],
     /// The program's own texts.
     pub entries: &'s [LabelledText],

@@ -325,7 +325,7 @@ fn mentions(scenario: &Scenario, entries: &[KnownEntry]) -> BTreeMap<String, Men
 fn looked_for(entry: &KnownEntry) -> Vec<&str> {
     let own = entry.names[0].as_str();
     match entry.kind {
-        // Behind `error 700` and `700` are the names of the status.
+        // The names of the status follow `error 700` and `700`.
         KnownKind::Error => entry.names.iter().skip(2).map(String::as_str).collect(),
         KnownKind::Variable => vec![own],
         KnownKind::Call => own.split('-').take(1).collect(),

@@ -111,7 +111,7 @@ pub fn page(
     out
 }
 
-/// Writes what most readers came for: the answer and what to write.
+/// Writes the part that most readers look for: the answer and the code to write.
 fn answer(out: &mut String, scenario: &Scenario, standing: Pitfall, known: &Known) {
     let answer = if scenario.answer.is_empty() {
         "Not measured yet."

@@ -85,7 +85,7 @@ pub struct FactDifference {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(into = "String")]
 pub struct Share {
-    /// Number of attempts with it.
+    /// Number of attempts that showed it.
     pub count: u64,
     /// Number of attempts that count.
     pub of: u64,

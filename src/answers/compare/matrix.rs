@@ -1,5 +1,5 @@
-//! Comparison of two matrices of releases: the lines that behave differently in an environment that both have, or in
-//! one environment than in another.
+//! Compares two matrices of releases: lists the lines that behave differently in an environment that both matrices
+//! have, or in one environment compared with another.
 
 use super::comparison::{
     CompareError, Comparison, ComparisonSide, EntryDifference, FactDifference, Relation,
@@ -10,11 +10,11 @@ use crate::survey::word;
 use cuda_pitfalls_core::text::counts::counted;
 use cuda_pitfalls_core::verdict::Provenance;
 
-/// Compares two matrices, or two environments if each matrix has only one. If only the line number of a place in the
-/// same function differs, that does not count as a difference.
+/// Compares two matrices, or two environments if each matrix has only one. A different line number of a place in the
+/// same function does not count as a difference.
 ///
 /// # Errors
-/// Returns an error if versions of libcudart are given, because cells do not have them.
+/// Returns an error if versions of libcudart are given, because cells have no such version.
 pub fn compare_matrices(
     matrices: [&Matrix; 2],
     versions: Option<(String, String)>,

@@ -85,7 +85,7 @@ fn only_in_one<T>(entry: ComparedEntry<'_, T>, other: Option<ComparedEntry<'_, T
     }
 }
 
-/// Makes one entry of all entries on a libcudart that the other document does not have.
+/// Combines all entries on a libcudart that the other document does not have into one entry.
 fn by_version(all: Vec<Only>, other: &BTreeSet<String>) -> Vec<Only> {
     let mut kept: Vec<Only> = Vec::new();
     for only in all {

@@ -255,7 +255,7 @@ fn outcome_changes(cases: [&CaseView<'_>; 2]) -> [Vec<Vec<Change>>; 2] {
 }
 
 /// Returns `true` if other processes hide the fact in one of the measurements. Changes leave out hidden facts, so the
-/// two may differ only because of that.
+/// measurements may differ only because of that.
 fn is_hidden(difference: &Differing<'_>, cases: [&CaseView<'_>; 2]) -> bool {
     let Some((_, label)) = difference.step else {
         return false;

@@ -269,7 +269,7 @@ fn a_verdict_counts_where_the_question_is_the_same() {
         told([&simple(), &b]),
         "the scenario was changed in between, trap makes different calls"
     );
-    // A difference in the calls alone is not equality either.
+    // Cases that differ only in their calls are not equal either.
     b.scenarios[0].verdict = simple().scenarios[0].verdict.clone();
     assert_eq!(
         told([&simple(), &b]),

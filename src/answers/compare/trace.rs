@@ -50,12 +50,12 @@ enum BehaviorKind {
 }
 
 impl BehaviorKind {
-    /// Returns `true` if a trace that was cut short has too little of it.
+    /// Returns `true` if a trace that was cut short contains too little of this kind.
     fn is_cumulative(self) -> bool {
         self >= BehaviorKind::MemoryPeak
     }
 
-    /// Returns `true` if its names have a place of the code in them, which is missing where no stack was read.
+    /// Returns `true` if its names contain a code location, which is missing where no stack was read.
     fn is_named_by_place(self) -> bool {
         match self {
             BehaviorKind::Finding | BehaviorKind::LateWrite | BehaviorKind::Context => true,
@@ -70,7 +70,7 @@ impl BehaviorKind {
 struct TraceFact {
     name: &'static str,
     value: String,
-    /// The number behind it, if small differences of it do not count.
+    /// The number of bytes, if small differences in it do not count.
     bytes: Option<i64>,
 }
 
@@ -245,7 +245,7 @@ impl<'h, 'a> TraceBehavior<'h, 'a> {
         self.entries.insert((kind, name), entry);
     }
 
-    /// Adds something that a program did or did not, however often.
+    /// Adds something that a program did or did not do, regardless of how often.
     fn add_deed(&mut self, kind: BehaviorKind, name: String, fact: &'static str) {
         self.add_entry(kind, name, "no", vec![TraceFact::text(fact, "yes")]);
     }
@@ -429,7 +429,7 @@ impl<'h, 'a> TraceBehavior<'h, 'a> {
         self.add_deed(BehaviorKind::Finding, name, "found");
     }
 
-    /// Adds the most that each GPU had more than before the program was started.
+    /// Adds the peak growth of each GPU's memory since before the program was started.
     fn add_memory_peaks(&mut self) {
         let trace = self.history.trace;
         for (index, before) in trace.start.used_bytes.iter().enumerate().take(MOST_GPUS) {
@@ -500,7 +500,7 @@ impl<'h, 'a> TraceBehavior<'h, 'a> {
         owned
     }
 
-    /// Adds the functions that were called. Without counts of a process nothing is known of what it did not call.
+    /// Adds the functions that were called. Without a process's counts, it is unknown which functions it did not call.
     fn add_calls(&mut self, other: &TraceBehavior) {
         let history = self.history;
         let mut counted = BTreeSet::new();

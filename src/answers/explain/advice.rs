@@ -72,7 +72,7 @@ pub struct ErrorCause {
     /// The survey that measured it, such as `errors`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub survey: Option<String>,
-    /// Address of the source that documents it. It was not measured.
+    /// Address of the source that documents it. The cause itself was not measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
     /// Subject and date of the source, if it was not measured.

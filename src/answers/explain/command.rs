@@ -79,7 +79,7 @@ pub(super) fn scenarios_for_command(text: &str) -> Vec<String> {
         .collect()
 }
 
-/// Returns the scenario about a mask whose value appears anywhere in a text, in a command, in Python or in a log.
+/// Returns the scenario about a mask value that appears anywhere in a text: in a command, in Python or in a log.
 pub(super) fn mask_in_text(text: &str) -> Option<&'static str> {
     text.split("CUDA_VISIBLE_DEVICES")
         .skip(1)

@@ -1,4 +1,4 @@
-//! Error codes in a text: a C name, or a number that is bound as a code.
+//! Error codes in a text: a C name, or a number that its context marks as a code.
 //!
 //! A number near the word `error` is usually something else: a version, a count, an ordinal, a line. It is a code only
 //! directly after a word for errors, in brackets after such a word, or after a CUDA call: `error 700`, `(700)`, `cuInit
@@ -13,7 +13,7 @@ use super::term::Term;
 const SHORTEST: usize = 3;
 /// Minimum code before the word `error`. A smaller number is an amount: `2 errors`.
 const LEAST_BEFORE_ERROR: u32 = 100;
-/// Number of words before a number that are checked for another owner of it.
+/// Number of words before a number that may show that it belongs to something else.
 const REACH: usize = 3;
 /// Maximum number of GPUs that a machine is assumed to have.
 const MOST_GPUS: u32 = 16;
@@ -161,7 +161,7 @@ pub(super) fn by_number(number: u32) -> Vec<u32> {
 /// The text around a number.
 struct NumberContext<'p> {
     number: u32,
-    /// The parts before the marks before the number.
+    /// The parts that precede the marks before the number.
     words: &'p [LinePart],
     /// The last two words before the number, the last one first.
     last: &'p str,
@@ -196,7 +196,7 @@ impl NumberContext<'_> {
         }
     }
 
-    /// Returns `true` if the parts before the number bind it to nothing.
+    /// Returns `true` if the parts before the number do not bind it to anything.
     fn is_detached(&self) -> bool {
         self.marks.len() > MOST_MARKS
             || self.marks.last() == Some(&LinePart::Mark('-'))
@@ -277,8 +277,8 @@ fn is_bound(before: &[LinePart], number: u32, after: &[LinePart]) -> bool {
     around.follows_error()
 }
 
-/// Returns `true` if a number after the word `error` belongs to CUDA although the line does not name CUDA: no other
-/// program uses it.
+/// Returns `true` if a number after the word `error` belongs to CUDA although the line does not name CUDA, because no
+/// other program uses it.
 fn is_cuda_only_code(before: &[LinePart], number: u32) -> bool {
     let mut back = words_of(before).rev();
     let last = back.next().unwrap_or_default();

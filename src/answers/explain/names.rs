@@ -1,4 +1,4 @@
-//! Names: what was typed is the name of something that is known, in one of the usual spellings.
+//! Look-up of a query that is the name of a known thing, in one of the usual spellings.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::LazyLock;

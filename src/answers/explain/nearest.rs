@@ -341,8 +341,8 @@ impl<'t> Ranking<'t> {
         shared
     }
 
-    /// Returns the texts that contain a term, or the term with the most similar spelling. Returns none for a pair of
-    /// words in a single text.
+    /// Returns the texts that contain a term, or the term with the most similar spelling. Returns no texts for a pair
+    /// of words in a single text.
     fn texts_with(&self, key: &str) -> Vec<usize> {
         let texts = self.texts_with_exactly(key);
         if !is_known_term(key, texts.len()) {

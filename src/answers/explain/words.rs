@@ -38,7 +38,7 @@ static MEANINGS: LazyLock<Meanings> = LazyLock::new(|| parse_meanings(&LISTS.syn
 /// Phrases by the stems of their words, each with its meaning, grouped by the first stem.
 type Meanings = BTreeMap<String, Vec<(Vec<String>, String)>>;
 
-/// First character of Cyrillic and the scripts after it: such characters are neither Latin nor Greek.
+/// First character of Cyrillic and the scripts after it, whose characters are neither Latin nor Greek.
 const FIRST_OF_OTHER_SCRIPTS: u32 = 0x400;
 
 /// Maximum number of entries of a mask. A longer list of numbers is a table.

@@ -156,7 +156,7 @@ fn write_declarations(program: &Reproducer<'_>, called: &[&Call], out: &mut Stri
     );
 }
 
-/// Writes a `typedef` for each C type, with all the names that stand for it.
+/// Writes a `typedef` for each C type, with all names that are aliases of it.
 fn write_types(called: &[&Call], out: &mut String) {
     let mut names: BTreeMap<(bool, String), Vec<String>> = BTreeMap::new();
     for param in called.iter().flat_map(|call| &call.params) {

@@ -56,7 +56,7 @@ impl CaseText<'_> {
         Ok(())
     }
 
-    /// Declares what a call writes, and returns the call with that.
+    /// Declares the variables that a call writes to, and returns the call with them.
     fn declare_call(
         &mut self,
         action: &ExportStep<'_>,
@@ -121,7 +121,7 @@ impl CaseText<'_> {
         Ok(())
     }
 
-    /// Returns the expression that prints an output and has its value. Where no question has it, it is a statement.
+    /// Returns the expression that prints an output and has its value. If no check uses the value, it is a statement.
     fn show_output(&mut self, label: &str, Written { key, value, kind }: &Written) -> String {
         let is_compared = self.program.is_compared(label, key);
         let mut value = value.clone();

@@ -45,7 +45,7 @@ impl CaseText<'_> {
         Ok(())
     }
 
-    /// Writes a step that is done in C alone, or otherwise than in Python.
+    /// Writes a step that exists only in C, or that is written differently in Python.
     fn c_step(&mut self, action: &ExportStep<'_>, questions: Questions<'_>) -> Done {
         let remark = self.remark_comment(action);
         match &action.doing {
@@ -152,7 +152,7 @@ fn is_about_growth(question: &EffectQuestion<'_>) -> bool {
     )
 }
 
-/// Returns the error of a step that the language of the others does not have.
+/// Returns the error for a step that does not exist in the language of the other steps.
 pub(super) fn two_languages_error(action: &ExportStep<'_>) -> ExportError {
     ExportError(format!(
         "it mixes Python lines with the call `{}`",

@@ -170,7 +170,7 @@ impl CaseText<'_> {
         Ok(())
     }
 
-    /// Writes a step that is done in Python alone, or otherwise than in C.
+    /// Writes a step that exists only in Python, or that is written differently in C.
     pub(super) fn python_step(
         &mut self,
         action: &ExportStep<'_>,

@@ -94,7 +94,7 @@ impl<'p> CaseText<'p> {
         }
     }
 
-    /// Returns the comment behind a statement, which has the step's label; empty if that says no more than the call.
+    /// Returns the comment after a statement, which has the step's label; empty if the label adds nothing to the call.
     pub(super) fn remark_comment(&self, action: &ExportStep<'_>) -> String {
         let Some(remark) = action.remark() else {
             return String::new();

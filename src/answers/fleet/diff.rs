@@ -155,8 +155,9 @@ pub fn diff(old: &Fleet, new: &Fleet) -> Result<FleetDiff, ProvenanceMismatch> {
 }
 
 impl FleetDiff {
-    /// Adds who began or ceased to differ. Who differed in facts and now in the verdict began to differ in it; who went
-    /// back to facts did not cease. A machine that is new and differs began to, and one that is gone did not cease.
+    /// Adds the machines that began or ceased to differ. One that differed in facts and now differs in the verdict
+    /// began to differ in the verdict; one that went back to differing in facts did not cease. A new one that differs
+    /// began to differ; one that is gone did not cease.
     fn compare_machines(&mut self, [old, new]: [&Fleet; 2]) {
         let names: BTreeSet<&str> = new.machines.iter().map(|machine| &*machine.name).collect();
         for (mut change, pair) in differing_values([machine_changes(old), machine_changes(new)]) {

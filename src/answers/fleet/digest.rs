@@ -471,8 +471,8 @@ fn machine_answer(scenario: CompactScenario) -> Option<MachineAnswer> {
     })
 }
 
-/// Adds what every distinct outcome of a case showed, sorted: how often each was seen is a matter of chance, and another
-/// program may write facts in another order.
+/// Adds what every distinct outcome of a case showed, sorted, because how often each was seen is a matter of chance,
+/// and another program may write facts in another order.
 fn add_case_facts(case: CompactCase, facts: &mut Vec<CaseChange>) {
     let mut outcomes: BTreeSet<Vec<Change>> = BTreeSet::new();
     for outcome in case.outcomes {

@@ -132,7 +132,7 @@ pub struct FleetMachine {
     /// Reason why CUDA does not start on it; absent if CUDA starts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub no_cuda: Option<String>,
-    /// Reason why none of its reports is compared, such as `stale`; absent if one is.
+    /// Reason why none of its reports is compared, such as `stale`; absent if at least one is compared.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub left_out: Option<Bucket>,
     /// Subjects that two of its reports disagree on, as text.
@@ -266,7 +266,7 @@ pub struct Key {
     pub libcudart: String,
     /// `true` if a GPU is in MIG mode.
     pub mig: bool,
-    /// `true` if processes of others were on the GPUs.
+    /// `true` if processes of others used the GPUs.
     pub shared: bool,
 }
 

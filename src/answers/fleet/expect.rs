@@ -14,11 +14,11 @@ pub enum NamesError {
     /// A name that occurs twice.
     #[error("line {line}: `{name}` is on line {first} already")]
     Twice {
-        /// The number of the second line.
+        /// The number of the line with the second occurrence.
         line: usize,
         /// The name.
         name: String,
-        /// The number of the first line.
+        /// The number of the line with the first occurrence.
         first: usize,
     },
     /// A list without any name.

@@ -1,5 +1,5 @@
 //! Reads documents into a pool, on several cores: the only part of a merge that opens files. A file is read by one
-//! thread. The lines of a file with many documents are read by one and understood by all.
+//! thread. The lines of a file with many documents are read by one thread and parsed by all.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -139,7 +139,7 @@ fn begins_a_trace(found: &ArchiveDocument) -> bool {
         .any(|window| window == name.as_bytes())
 }
 
-/// Adds a document, and says whether it was a valid one of this program.
+/// Adds a document, and returns `true` if it was a valid document of this program.
 fn add_document(found: ArchiveDocument, whole: &Mutex<()>, pool: &DocumentPool) -> bool {
     let ArchiveDocument { path, text } = found;
     let text = match text {

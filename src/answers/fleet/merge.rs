@@ -245,7 +245,7 @@ impl Members {
         members
     }
 
-    /// Adds what the documents of a machine say, the latest of them first.
+    /// Adds the content of the documents of a machine, the latest first.
     fn add_documents<'a>(
         &mut self,
         machine: usize,
@@ -275,7 +275,7 @@ impl Members {
     }
 
     /// Adds the answers of a document, and to `found` the questions that a later document answers otherwise. Returns
-    /// whether something of it is compared.
+    /// `true` if any of them is compared.
     fn add_answers<'a>(
         &mut self,
         machine: usize,
@@ -486,7 +486,7 @@ fn machines(
 }
 
 impl FleetMachine {
-    /// Returns what its reports call it.
+    /// Returns the name of the machine in its reports.
     fn reported_name(&self) -> &String {
         self.shared_name.as_ref().unwrap_or(&self.name)
     }

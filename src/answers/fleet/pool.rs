@@ -99,7 +99,7 @@ impl DocumentPool {
         }
     }
 
-    /// Adds what a document answers, or why it answers nothing.
+    /// Adds the answers of a document, or the reason for missing answers.
     pub(super) fn add_document(&self, path: String, digest: Result<Digest, Rejection>) {
         let kept = digest.and_then(|digest| self.keep_document(path.clone(), digest));
         match kept {

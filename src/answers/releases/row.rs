@@ -155,7 +155,7 @@ pub struct WitnessSeen {
     /// Its value, as in `survey python`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<String>,
-    /// End of its process, unless with exit code 0.
+    /// End of its process, unless it exited with code 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub left: Option<String>,
     /// Duration, in nanoseconds.

@@ -2,7 +2,7 @@
 //!
 //! After the call, the mask is set to an empty string; then `cuInit` and a device count show which GPUs the driver
 //! sees. If the driver had already read the mask, the count shows its GPUs, otherwise none. One visible GPU is enough
-//! for this, and a start of the driver is most of the cost of an attempt.
+//! for this, and starting the driver accounts for most of the cost of an attempt.
 
 mod answer;
 #[cfg(test)]
@@ -62,7 +62,7 @@ pub struct CallRow {
     pub status: Option<String>,
     /// Median duration of the call, in nanoseconds.
     pub elapsed_ns: Option<u64>,
-    /// Number of attempts that count, and reasons why others do not.
+    /// Number of attempts that count, and the reasons why the others do not.
     #[serde(flatten)]
     pub standing: RowAttempts,
     /// Observations of each attempt that counts, in the order of the attempts.

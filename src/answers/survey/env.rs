@@ -41,7 +41,7 @@ pub struct EnvRow {
     pub read_at: Option<String>,
     /// The effect of setting it at each moment, earliest first.
     pub moments: Vec<Moment>,
-    /// Number of attempts that count, and reasons why others do not.
+    /// Number of attempts that count, and the reasons why the others do not.
     #[serde(flatten)]
     pub standing: RowAttempts,
 }

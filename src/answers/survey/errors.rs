@@ -53,12 +53,12 @@ pub struct ErrorRow {
     /// The first of its warnings, each with its category.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warned: Vec<String>,
-    /// End of its process, unless with exit code 0.
+    /// End of its process, unless it exited with code 0.
     pub left: Option<String>,
     /// For a control of the instrument: `true` if it showed the required facts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub as_expected: Option<bool>,
-    /// Number of attempts that count, and reasons why others do not.
+    /// Number of attempts that count, and the reasons why the others do not.
     #[serde(flatten)]
     pub standing: RowAttempts,
 }

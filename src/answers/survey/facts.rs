@@ -14,7 +14,7 @@ pub struct FactRow {
     pub libcudart: Option<String>,
     /// What was tested, unless the question determines it.
     pub asked_as: String,
-    /// Number of attempts that count, and reasons why others do not.
+    /// Number of attempts that count, and the reasons why the others do not.
     pub standing: RowAttempts,
     /// Fields of the row, and derived facts.
     facts: Map<String, Value>,

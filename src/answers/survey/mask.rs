@@ -49,7 +49,7 @@ pub struct MaskRow {
     pub predicted: Predicted,
     /// `true` if the driver did what the rule predicts; null if it was not tested, or if attempts disagree.
     pub as_predicted: Option<bool>,
-    /// Number of attempts that count, and reasons why others do not.
+    /// Number of attempts that count, and the reasons why the others do not.
     #[serde(flatten)]
     pub standing: RowAttempts,
 }

@@ -60,7 +60,7 @@ pub struct NeedRow {
     /// Files and system calls that it used, call by call; only if a filter denies nothing.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub asked: Vec<SystemUse>,
-    /// Number of attempts that count, and reasons why others do not.
+    /// Number of attempts that count, and the reasons why the others do not.
     #[serde(flatten)]
     pub standing: RowAttempts,
 }

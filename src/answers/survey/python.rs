@@ -54,7 +54,7 @@ pub struct PythonRow {
     /// For a control: `true` if it showed the required facts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub as_expected: Option<bool>,
-    /// Number of attempts that count, and reasons why others do not.
+    /// Number of attempts that count, and the reasons why the others do not.
     #[serde(flatten)]
     pub standing: RowAttempts,
     /// Observations of each attempt.
@@ -115,7 +115,7 @@ pub struct PythonFacts {
     pub value: Option<String>,
     /// Median duration, in nanoseconds.
     pub elapsed_ns: Option<u64>,
-    /// End of its process, unless with exit code 0: `SIGSEGV`, `exit code 3`.
+    /// End of its process, unless it exited with code 0: `SIGSEGV`, `exit code 3`.
     pub left: Option<String>,
 }
 

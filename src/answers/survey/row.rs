@@ -26,7 +26,7 @@ pub struct SurveyRow {
     /// `true` if the driver contradicts one of our rules.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_unexpected: bool,
-    /// Number of attempts that count, and reasons why others do not.
+    /// Number of attempts that count, and the reasons why the others do not.
     #[serde(flatten)]
     pub standing: RowAttempts,
     /// Fields of its kind: the question, as data, and the observations.
@@ -181,7 +181,7 @@ pub trait KindRow:
         format_row_key(&question, libcudart.as_deref())
     }
 
-    /// Returns the number of attempts that count, and the reasons why others do not.
+    /// Returns the number of attempts that count, and the reasons why the others do not.
     fn standing(&self) -> &RowAttempts;
 
     /// Returns `true` if the row has facts. A row that was not measured does not have facts.

@@ -310,7 +310,7 @@ pub const MESSAGES: &[(u32, &CStr)] = &[
     (60000, c"the simulated driver of cuda-pitfalls does not model this call with these arguments in this state"),
 ];
 
-/// Returns the name of a code in a table, or its description, if the table lists it.
+/// Returns the text of a code in a table of names or messages; `None` if the table does not list the code.
 pub fn name(table: &[(u32, &'static CStr)], code: u32) -> Option<&'static CStr> {
     let at = table.binary_search_by_key(&code, |(code, _)| *code).ok()?;
     table.get(at).map(|(_, name)| *name)

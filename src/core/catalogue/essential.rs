@@ -1,5 +1,4 @@
-//! The essential set: the questions that people ask most about the start of CUDA, in
-//! `scenarios/essential.toml`.
+//! The essential set: the questions that users ask most about the start of CUDA, in `scenarios/essential.toml`.
 
 use serde::Deserialize;
 

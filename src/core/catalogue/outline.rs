@@ -23,7 +23,7 @@ pub struct Outline {
     pub question: String,
     /// Words to select by.
     pub tags: Vec<String>,
-    /// The symptoms that people see, by id.
+    /// The symptoms that users see, by id.
     pub symptoms: Vec<String>,
     /// Names of cases, in the order of the file.
     pub cases: Vec<String>,

@@ -20,7 +20,7 @@ use crate::text::escape::terminal;
 pub enum Unselected {
     /// Every built-in scenario.
     All,
-    /// The questions that people ask most; see [`essential`].
+    /// The questions that users ask most; see [`essential`].
     Essential,
 }
 

@@ -115,7 +115,7 @@ impl ProcessState {
         {
             facts.push(Fact::Status(status.into()));
         }
-        // A value about every process on a GPU includes other people's processes.
+        // A value about every process on a GPU includes the processes of others.
         if step.shared.is_none() {
             for (name, value) in &step.values {
                 if !matches!(value, Value::Text(text) if text == BOUND) {
@@ -154,7 +154,7 @@ impl ProcessState {
 
     fn memory(&mut self, gpu: &str, memory: &MemoryObservation) -> Option<Fact> {
         let known = self.classes.get(gpu).copied().unwrap_or(Some(Class::None));
-        // What other processes hide differs from machine to machine, so it is not kept as a change.
+        // Memory that other processes hide differs from machine to machine, so it is not kept as a change.
         let is_new = known != memory.class && !memory.is_hidden();
         is_new.then(|| self.applied(Fact::Memory(gpu.to_owned(), memory.class)))
     }

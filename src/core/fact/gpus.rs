@@ -123,7 +123,7 @@ pub(super) fn compare_names(
     match seen {
         None => Truth::Unknown(format!("{subject} could not be observed")),
         Some(seen) if seen == expected => Truth::Yes,
-        // An instance of MIG has a UUID of its own. That it should not be there needs no name of it.
+        // A MIG instance has its own UUID. If no GPU is expected, the name of an unexpected one does not matter.
         Some(_) if let (Some(unlisted), false) = (unlisted, expected.is_empty()) => {
             let why = format!(
                 "{subject} cannot be determined: NVML does not list {unlisted}, perhaps an instance of MIG"

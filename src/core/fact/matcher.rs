@@ -1,4 +1,4 @@
-//! Comparing a value that was seen with a value in a file.
+//! Compares an observed value with a value in a file.
 
 use std::cmp::Ordering::{self, Equal};
 
@@ -434,7 +434,7 @@ impl Datum {
         }
     }
 
-    /// Returns `true` if two sums of memory differ by less than processes anywhere on the machine change them by.
+    /// Returns `true` if two sums of memory differ by less than processes anywhere on the machine may change them.
     fn is_near(&self, other: &Datum) -> bool {
         self.number()
             .zip(other.number())

@@ -70,7 +70,7 @@ fn check_value(name: &str, matcher: &Matcher, look: &Look<'_>, gpus: &GpuNames<'
     let is_hidden = match look.step.shared {
         None => false,
         Some(Shared::Listed) => true,
-        // The difference between two sums is still the worker's doing.
+        // The difference between two sums is still caused by the worker alone.
         Some(Shared::Summed) => matcher.is_absolute(),
     };
     if is_hidden {

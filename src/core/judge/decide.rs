@@ -16,7 +16,7 @@ pub(super) struct Decision {
     pub(super) kind: Kind,
     pub(super) reason: Option<Reason>,
     pub(super) detail: String,
-    /// The share of attempts that show the effect, if the question is about a chance.
+    /// The share of attempts that show the effect, if the question is probabilistic.
     pub(super) rate: Option<Rate>,
 }
 
@@ -153,7 +153,7 @@ fn numbers(trap: &EffectCount, control: Option<&EffectCount>) -> String {
 /// Counts the attempts of a case that show the effect, or returns the reason why one of them cannot be judged.
 ///
 /// A trap counts if every fact that can be judged holds, because those facts distinguish it from the control. A control
-/// does not count on the same grounds.
+/// does not count in this way.
 fn effect(plan: &Plan, seen: &JudgedCase, facts: &Facts) -> Result<EffectCount, (Reason, String)> {
     let mut count = EffectCount {
         shown: 0,

@@ -198,12 +198,12 @@ fn interrupted_run_needs_three_attempts_per_case() {
         for (planned, made) in [(5, 3), (5, 4), (10, 3)] {
             assert_eq!(cut_off(Some(planned), made, trap).kind, kind);
         }
-        // By `--quick`, `--repeat` or the file.
+        // As set by `--quick`, `--repeat` or the file.
         for made in 1..6 {
             assert_eq!(cut_off(None, made, trap).kind, kind);
         }
     }
-    // What is missing of an attempt says more.
+    // The reason why an attempt does not count is more informative.
     let plan = Plan {
         repeat: 2,
         planned: Some(5),
@@ -505,7 +505,7 @@ fn a_report_judged_again_is_the_report() {
     };
     rejudge(&mut read);
     assert_eq!(read, report);
-    // Verdicts come from attempts: one that was written over comes back.
+    // Verdicts are derived from attempts, so an overwritten verdict is restored.
     read.scenarios[1].verdict.kind = Kind::NotReproduced;
     rejudge(&mut read);
     assert_eq!(read, report);

@@ -24,7 +24,7 @@ impl Today {
             .any(|(then, today)| then != today && ["trap", "control"].contains(&today.as_str()))
     }
 
-    /// Gives measured cases their names of today.
+    /// Renames measured cases to their names of today.
     pub fn rename_cases(&self, cases: &mut [CaseReport]) {
         for case in cases {
             if let Some(name) = self.names.get(&case.name) {
@@ -34,8 +34,8 @@ impl Today {
     }
 }
 
-/// Gives each scenario of a report the plan and the words of today's file, if the calls are the same. Returns the names
-/// of the other scenarios, which keep the plan and the words of their run.
+/// Assigns to each scenario of a report the plan and the words of today's file, if the calls are the same. Returns the
+/// names of the other scenarios, which keep the plan and the words of their run.
 pub fn plan_as_today(report: &mut Report, scenarios: &[Scenario]) -> Vec<String> {
     let plans: Vec<Option<(&Scenario, Today)>> = report
         .scenarios
@@ -114,7 +114,7 @@ fn same_calls(then: &[CasePlan], today: &[CasePlan]) -> Option<BTreeMap<String, 
     let mut names = BTreeMap::new();
     for case in then {
         let calls = without_texts(case);
-        // If two cases make the same calls, the one with the same name.
+        // If two cases make the same calls, the one with the same name is chosen.
         let named = left
             .iter()
             .position(|today| today.name == case.name && without_texts(today) == calls);

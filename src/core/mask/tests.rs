@@ -1,5 +1,5 @@
-// What a mask shows is held against what was measured (`tests/mask_vectors.rs`) and against the simulated driver's own
-// rule (`tests/mask.rs`).
+// The result of a mask is compared with measurements (`tests/mask_vectors.rs`) and with the simulated driver's own rule
+// (`tests/mask.rs`).
 
 use super::*;
 
@@ -97,6 +97,6 @@ fn a_process_sees_one_instance_of_a_divided_gpu() {
         )
     );
     assert_eq!(shown(Some("1")), (vec![1], Some(Fate::Names { gpu: 1 })));
-    // The beginning of two instances names neither.
+    // The common prefix of two instances selects neither.
     assert_eq!(shown(Some("MIG-0000")).0, Vec::<usize>::new());
 }

@@ -37,7 +37,7 @@ pub fn classify_change(delta: i64, calibration: Option<&Calibration>) -> Option<
     })
 }
 
-/// Changes at most this large are noise.
+/// Returns the maximum change that counts as noise.
 pub(crate) fn noise_limit(calibration: Option<&Calibration>) -> u64 {
     calibration.map_or(FALLBACK_EPSILON_BYTES, |calibration| {
         calibration.epsilon_bytes

@@ -33,7 +33,7 @@ pub struct CompactReport {
     pub machine: Machine,
     /// The results by scenario instance and libcudart, in the order they ran.
     pub scenarios: Vec<CompactScenario>,
-    /// `true` if the run finished. Otherwise a report is partial and never a success.
+    /// `true` if the run finished. The report of a run that did not finish is partial, and never a success.
     pub complete: bool,
 }
 
@@ -230,7 +230,7 @@ impl CompactOutcome {
     }
 }
 
-/// Cases without attempts: verdicts of a report that has them are judged again, and not believed.
+/// Rejects attempts in the cases: verdicts of a report that has them are judged again, and not trusted.
 fn without_recordings<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Vec<CompactCase>, D::Error> {

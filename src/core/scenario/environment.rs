@@ -24,15 +24,15 @@ pub const INJECTION_LIBRARY: &str = "libcuda_pitfalls_hook.so";
 struct KnownVariable {
     name: String,
     read_by: VariableReader,
-    /// A scenario may read, set and remove it.
+    /// `true` if a scenario may read, set and remove it.
     #[serde(default)]
     in_scenarios: bool,
-    /// All that a scenario may set it to; `None` if it may set anything.
+    /// The values that a scenario may set it to; `None` if it may set any value.
     values: Option<Vec<String>>,
     /// `true` if a report records its value.
     #[serde(default)]
     in_reports: bool,
-    /// Schedulers and runtimes lend some of a machine's GPUs by it.
+    /// `true` if schedulers and runtimes assign some of a machine's GPUs with it.
     #[serde(default)]
     lends_gpus: bool,
 }
@@ -148,7 +148,7 @@ pub fn meant_by(name: &str) -> Option<&'static str> {
     if known(name).is_some() || FILE.others.iter().any(|other| other == name) {
         return None;
     }
-    // People write CUDA_VISIBLE=0 and CUDA_VISIBLE_GPUS=0, and keep the mask in CUDA_VISIBLE_DEVICES_OLD.
+    // Users write CUDA_VISIBLE=0 and CUDA_VISIBLE_GPUS=0, and keep the mask in CUDA_VISIBLE_DEVICES_OLD.
     let is_cut = name.starts_with("CUDA_VISIBLE") && !name.starts_with(MASK);
     let own = words(name);
     let near = READ_NAMES.iter().find(|(known, words)| {
@@ -163,7 +163,7 @@ static READ_NAMES: LazyLock<Vec<(&str, Vec<String>)>> = LazyLock::new(|| {
     read.map(|name| (name, words(name))).collect()
 });
 
-/// Words that people take for another one in the name of a variable.
+/// Words that users confuse in the names of variables.
 const ALIKE: [(&str, &[&str]); 2] = [
     (
         "VISIBLE",
@@ -189,7 +189,7 @@ fn words(name: &str) -> Vec<String> {
     words
 }
 
-/// `DEVIC` of `DEVICES`, `BLOCK` of `BLOCKING` and of `BLOCKED`.
+/// Returns the stem of a word: `DEVIC` of `DEVICES`, `BLOCK` of `BLOCKING` and of `BLOCKED`.
 fn word_stem(word: &str) -> &str {
     let word = word.strip_suffix('S').unwrap_or(word);
     let word = word
@@ -199,7 +199,7 @@ fn word_stem(word: &str) -> &str {
     word.strip_suffix('E').unwrap_or(word)
 }
 
-/// Returns `true` if a case of Python lines may use this variable in addition to those [`in_scenarios`].
+/// Returns `true` if a case of Python lines may use this variable in addition to those of [`in_scenarios`].
 pub fn is_of_a_framework(name: &str) -> bool {
     let in_form = name
         .bytes()

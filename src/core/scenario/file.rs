@@ -39,11 +39,11 @@ pub(super) struct ScenarioFile {
     #[serde(default)]
     #[schemars(with = "Vec<String>", inner(regex(pattern = "^[a-zA-Z0-9_-]+$")))]
     pub tags: Vec<Spanned<String>>,
-    /// The symptoms that people see; scenarios/symptoms.toml has the sentences.
+    /// The symptoms that users see; scenarios/symptoms.toml has the sentences.
     #[serde(default)]
     #[schemars(with = "Vec<String>", extend("uniqueItems" = true, "items" = { "enum": symptom::ids() }))]
     pub symptoms: Vec<Spanned<String>>,
-    /// Messages and phrasings that people paste, if no other text of the file has them: `explain` finds the scenario by
+    /// Messages and phrasings that users paste, if no other text of the file has them: `explain` finds the scenario by
     /// them.
     #[serde(default)]
     #[schemars(with = "Vec<String>", inner(length(min = 1, max = 160)), extend("uniqueItems" = true))]
@@ -65,23 +65,23 @@ pub(super) struct ScenarioFile {
     /// Attempts of each case.
     #[schemars(with = "Option<u32>", range(min = 1, max = 100), extend("default" = defaults::REPEAT))]
     pub repeat: Option<Spanned<u32>>,
-    /// The most that one step may take, at most 120s.
+    /// Maximum duration of one step, at most 120s.
     #[schemars(with = "Option<String>", regex(pattern = DURATION), extend("default" = seconds(defaults::STEP_TIMEOUT_S)))]
     pub step_timeout: Option<Spanned<String>>,
-    /// The most that one attempt may take, at most 600s.
+    /// Maximum duration of one attempt, at most 600s.
     #[schemars(with = "Option<String>", regex(pattern = DURATION), extend("default" = seconds(defaults::TIMEOUT_S)))]
     pub timeout: Option<Spanned<String>>,
     /// `true` if a mixture of outcomes is an answer.
     #[serde(default)]
     pub nondeterministic: bool,
-    /// The pitfall: it shows in an attempt when all of these hold.
+    /// The pitfall: it occurs in an attempt if all of these hold.
     #[schemars(with = "Vec<IgnoredValue>", length(min = 1), extend("items" = reference("check")))]
     pub effect: Spanned<Vec<Spanned<CheckFile>>>,
     /// The expected verdicts; the first entry with a matching `when` counts.
     #[serde(default)]
     #[schemars(with = "Vec<Expectation>")]
     pub expect: Vec<Spanned<Expectation>>,
-    /// Conditions of every expectation that has no other.
+    /// Conditions of every expectation that has no other condition on the same fact.
     #[schemars(with = "Option<When>")]
     pub expect_when: Option<Spanned<When>>,
     /// The reason why a control is impossible.
@@ -177,7 +177,7 @@ pub(super) fn read_each<'de, D: Deserializer<'de>>(
     Ok(read)
 }
 
-/// [`Needs`] as a file has them.
+/// [`Needs`] as written in a file.
 #[derive(serde::Deserialize, JsonSchema)]
 #[serde(remote = "Needs", deny_unknown_fields)]
 struct NeedsFile {
@@ -210,7 +210,7 @@ fn need_one_gpu() -> Needs {
     }
 }
 
-/// Reads the largest number of GPUs that a file can use: `gpu0` to `gpu63`.
+/// Reads a number of GPUs, up to the maximum that a file can use: `gpu0` to `gpu63`.
 fn read_gpu_count<'de, D: Deserializer<'de>>(file: D) -> Result<u32, D::Error> {
     let count = u32::deserialize(file)?;
     if count > 64 {
@@ -224,7 +224,7 @@ fn read_gpu_count<'de, D: Deserializer<'de>>(file: D) -> Result<u32, D::Error> {
 #[serde(untagged, expecting = "expected an integer or `\"all\"`")]
 #[schemars(transform = allow_parameter)]
 pub enum GpusFile {
-    /// A mask that names this many.
+    /// A mask of this many GPUs.
     Masked(#[schemars(range(max = 64))] u32),
     /// No mask.
     Unmasked(AllGpus),
@@ -276,12 +276,12 @@ pub(super) struct CaseFile {
     pub steps: Spanned<Vec<Node>>,
 }
 
-/// [`crate::python::Python`] as a file has it.
+/// [`crate::python::Python`] as written in a file.
 #[derive(serde::Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(inline)]
 pub(super) struct PythonFile {
-    /// Packages with the versions that will do, such as `torch >= 2.0` or `cupy-cuda12x | cupy`.
+    /// Packages with their accepted versions, such as `torch >= 2.0` or `cupy-cuda12x | cupy`.
     #[serde(default, deserialize_with = "read_requirements")]
     #[schemars(inner(regex(pattern = "^[a-zA-Z0-9]")))]
     pub needs: Vec<String>,

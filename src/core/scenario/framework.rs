@@ -12,7 +12,7 @@ pub struct Framework {
     pub name: String,
     /// The tag of the scenarios about the framework; `None` without scenarios.
     pub tag: Option<String>,
-    /// Python packages of the framework whose lines are the way to CUDA.
+    /// Python packages of the framework through whose lines programs reach CUDA.
     pub packages: Vec<String>,
     /// Python packages of the framework that call CUDA as a project does.
     pub users: Vec<String>,
@@ -24,7 +24,7 @@ pub struct Framework {
     pub import_ms: Option<f64>,
     /// The prefixes of the environment variables that it reads.
     pub variables: Vec<String>,
-    /// The variables with the folders that it caches in.
+    /// The variables that contain its cache folders.
     pub caches: Vec<String>,
     /// The distribution with the version that is reported for environments of other packages.
     pub told: Option<String>,

@@ -1,4 +1,4 @@
-//! Reading a scenario file strictly. Errors have places, and all that [`super::file`] cannot find are reported at once.
+//! Reading a scenario file strictly. Errors have locations; all that [`super::file`] cannot find are reported at once.
 
 mod arguments;
 mod cases;
@@ -28,7 +28,7 @@ use crate::source::tree;
 
 const MOST_SOURCE_BYTES: usize = 256 << 10;
 const MOST_CASES: usize = 16;
-/// The most characters of a pasted message, which is one line.
+/// Maximum number of characters of a pasted message, which is one line.
 const MOST_SAID: usize = 160;
 
 /// Parses the text of a scenario file.

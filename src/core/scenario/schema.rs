@@ -1,6 +1,6 @@
 //! The JSON Schema of the file format, so that editors complete and check a file while it is written. It is generated
-//! from the types of [`super::file`], and from the tables of calls and facts. [`super::load`] has the last word: only
-//! it checks rules that a schema cannot express (that labels exist, that handles are bound).
+//! from the types of [`super::file`], and from the tables of calls and facts. [`super::load`] decides: only it checks
+//! rules that a schema cannot express (that labels exist, that handles are bound).
 
 mod steps;
 

@@ -6,12 +6,12 @@ use super::sentences;
 
 const SOURCE: &str = cuda_pitfalls_scenarios::SYMPTOMS;
 
-/// Something that a person sees and searches for.
+/// Something that a user sees and searches for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Symptom {
     /// The name of the symptom in scenarios.
     pub id: String,
-    /// A person's words, without a full stop.
+    /// The user's words, without a full stop.
     pub sentence: String,
 }
 

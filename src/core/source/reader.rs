@@ -176,13 +176,13 @@ impl<'a> Reader<'a> {
         self.errors.len() > MOST_ERRORS
     }
 
-    /// Returns the line of a part of the file.
+    /// Returns the line number of a part of the file.
     pub fn line(&self, at: &Range<usize>) -> u32 {
         let before = self.line_ends.partition_point(|end| *end < at.start);
         u32::try_from(before + 1).unwrap_or(u32::MAX)
     }
 
-    /// Adds an error as [`Reader::error`] does, and returns that nothing was read.
+    /// Adds an error as [`Reader::error`] does, and returns `None`.
     pub fn reject<T>(
         &mut self,
         place: &Range<usize>,

@@ -77,7 +77,7 @@ impl Redactor {
         out
     }
 
-    /// Notes the arguments of a program, of `--name=value` the value.
+    /// Records the arguments of a program; for `--name=value`, only the value.
     pub fn hide_arguments(&mut self, arguments: &[String]) {
         for argument in arguments {
             let value = match argument.split_once('=') {

@@ -20,7 +20,7 @@ pub fn name(version: &[u32]) -> String {
         .join(".")
 }
 
-/// Versions as ranges. A range ends at a version of `all` that is not among them.
+/// Returns versions as ranges. A range ends at a version of `all` that is not among them.
 pub fn format_ranges(versions: &[Version], all: &[Version]) -> String {
     let ranges = all
         .split(|version| !versions.contains(version))

@@ -156,7 +156,8 @@ impl Drop for Quiet {
     }
 }
 
-/// Sets which signals this thread holds back. Those of the C library are among them: one cancels a thread.
+/// Sets which signals this thread holds back. These include signals of the C library; one of these signals cancels a
+/// thread.
 fn set_mask(mask: &u64, old: *mut u64) {
     const SET: i64 = 2;
     // SAFETY: the kernel reads one word, and writes one unless there is no room for it.
@@ -225,13 +226,13 @@ pub const PAGE: usize = 4096;
 pub fn is_readable(address: usize) -> bool {
     const NOTHING: i64 = !0;
     let (set, old, length) = (address & !7, 0usize, 8usize);
-    // SAFETY: the call fails for what is to be done, whatever the address is.
+    // SAFETY: the call fails because of the requested operation, whatever the address is.
     unsafe {
         syscall(SYS_RT_SIGPROCMASK, NOTHING, set, old, length) != 0 && *__errno_location() == EINVAL
     }
 }
 
-/// Words of memory of this process that may not be there.
+/// Words of memory of this process that may not be mapped.
 #[derive(Default)]
 pub struct CheckedWords {
     /// The pages that were checked last and that can be read.
@@ -386,7 +387,7 @@ pub fn seccomp_filters() -> Option<u64> {
             } else if KEY.get(matched) == Some(byte) {
                 matched += 1;
             } else {
-                // No byte of the key but the first begins it again.
+                // Only the first byte of the key can begin it again.
                 matched = usize::from(*byte == b'\n');
             }
         }
@@ -456,7 +457,7 @@ impl Connection {
         sent == bytes.len() as isize
     }
 
-    /// Opens the file that the other side requests, and passes it on. Returns `false` if it requests none.
+    /// Opens the file that the other side requests, and passes it on. Returns `false` if it requests no file.
     fn hand_over(&self) -> bool {
         let mut room = [0; PAGE];
         let Ok(path) = CStr::from_bytes_with_nul(self.0.read(&mut room)) else {

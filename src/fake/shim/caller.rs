@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 const CALLERS: usize = 16;
 /// Number of stack words that are checked.
 const WORDS: usize = 256;
-/// Places that a thread remembers.
+/// Number of locations that a thread remembers.
 const REMEMBERED: usize = 256;
 /// Code lies in blocks of this size.
 const BLOCK_BITS: u32 = 21;
@@ -49,7 +49,7 @@ pub fn fingerprint(top: usize) -> u64 {
         }
         learn_code();
         let place = python::fingerprint(c::frames::<CALLERS>().fold(0, mix));
-        // What is code may only be known now.
+        // Which words are code may be known only now.
         entry.set((python::fingerprint(on_stack(top)), place));
         place
     })

@@ -3,6 +3,6 @@
 /// More devices than a process can see.
 pub const DEVICES: usize = 64;
 
-/// Threads that count for themselves; all others share the last lane. A count that no other thread
-/// writes needs no lock, which would take longer than all else that a wrapper does.
+/// Number of lanes: threads have their own ones, and all further threads share the last one. A count that no other
+/// thread writes needs no lock, which would take longer than all else that a wrapper does.
 pub const LANES: usize = 32;

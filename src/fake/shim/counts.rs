@@ -116,7 +116,7 @@ fn make() -> &'static Page {
         .is_ok();
     if let Some((_, descriptor)) = made {
         if is_first {
-            // It waits: a process that has ended can no longer be recognized.
+            // It waits, because a process that has ended can no longer be identified.
             TracerMessage::new("hello", "", post::number())
                 .waiting()
                 .send(Some(descriptor));

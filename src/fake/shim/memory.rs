@@ -2,7 +2,7 @@
 //! it. It is kept in memory that the tracer can read even after the process was killed (src/trace/tracer/ledger.rs).
 //!
 //! Allocations are tallied here, each with its size and address; each location is reported to the tracer once. Memory
-//! that the driver allocates for itself has no size in any call: the tracer reads the GPUs' memory around calls that
+//! that the driver allocates for itself has no size in any call, so the tracer reads the GPUs' memory around calls that
 //! may allocate some.
 
 use crate::c::Quiet;
@@ -17,7 +17,7 @@ use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Places that are kept apart; those beyond them share a row for each device.
+/// Number of rows: one for each distinguished location, and one for each device that all others share.
 const ROWS: usize = 4096;
 const OWN_ROWS: usize = ROWS - DEVICES;
 /// The driver allocates memory in blocks of this size.
@@ -27,7 +27,7 @@ const PEAK_BYTES: u64 = 2 << 20;
 const PEAK_PART: u64 = 64;
 /// Maximum number of times that memory is read around a call in one process.
 const MOST_AROUND: u32 = 50_000;
-/// Values whose first use is found: functions and graphs that are launched.
+/// Number of values whose first use is detected: functions and graphs that are launched.
 const VALUES: usize = 1 << 15;
 const PROBES: usize = 16;
 
@@ -132,8 +132,8 @@ struct HeldMemory {
 
 impl HeldMemory {
     /// Returns `true` if NVML reports the memory for this process. Memory that was opened by a CUDA IPC handle, or that
-    /// lies on a GPU other than the context's, is reported for its owner as long as the owner has it. Physical memory
-    /// that was imported is reported for both (memory/ipc-import-costs-nothing-more; 580.159.04).
+    /// lies on a GPU other than the context's, is reported for its owner for as long as the owner holds it. Physical
+    /// memory that was imported is reported for both (memory/ipc-import-costs-nothing-more; 580.159.04).
     fn is_charged(&self) -> bool {
         self.kind != HeldKind::Imported || self.context == 0
     }
@@ -189,9 +189,9 @@ struct MemoryTally {
 
 static IS_ON: AtomicBool = AtomicBool::new(false);
 static PAGE: AtomicPtr<MemoryPage> = AtomicPtr::new(std::ptr::null_mut());
-/// The tally of this process. A forked child gets another, because a lock that was held stays so in it.
+/// The tally of this process. A forked child gets another, because a lock that was held at the fork stays locked in it.
 static TALLY: AtomicPtr<Mutex<MemoryTally>> = AtomicPtr::new(std::ptr::null_mut());
-/// 1 in the process that they are of. A child that was forked past the C library has its parent's page, and 0 here.
+/// 1 in the process that owns the tally. A child that was forked past the C library has its parent's page, and 0 here.
 static OWNED: AtomicPtr<AtomicU32> = AtomicPtr::new(std::ptr::null_mut());
 static AROUND: AtomicU32 = AtomicU32::new(0);
 /// The GPUs with a memory reading around the first call of each function, as bits.
@@ -688,7 +688,7 @@ pub fn give_back(way: GivesBack, first: usize, second: usize) -> Option<HandedBa
         return None;
     }
     let quiet = Quiet::begin();
-    // The free of nothing is common.
+    // Freeing a null address is common.
     let name = match way {
         GivesBack::Pointer if first != 0 => HeldName::Pointer(first),
         GivesBack::Handle => HeldName::Physical(first),

@@ -1,5 +1,5 @@
-//! Libraries that a program opens only if they are installed, and that call the driver there: without them a clean
-//! trace does not apply to a machine that has them.
+//! Libraries that a program opens only if they are installed, and that call the driver there: a clean trace without
+//! them does not apply to a machine that has them.
 
 use crate::{c, loader, post};
 use std::ffi::{CStr, c_char, c_int, c_void};
@@ -74,8 +74,8 @@ fn tell_found(index: usize) {
     }
 }
 
-/// Checks if the library that was requested last is loaded now: a program that tries again, by another name, may find
-/// it.
+/// Checks whether the library that was requested last is loaded now: a program that tries again, by another name, may
+/// find it.
 extern "C" fn settle() {
     let opening = OPENING.swap(0, Ordering::Relaxed);
     if opening == 0 {
@@ -93,7 +93,7 @@ extern "C" fn settle() {
 #[unsafe(link_section = ".fini_array")]
 static END: extern "C" fn() = settle;
 
-/// Looks at a path that the program is about to open. Where that succeeds is known later: the loader must see its caller.
+/// Looks at a path that the program is about to open. If that succeeds is known later: the loader must see its caller.
 pub fn note_opening(path: &[u8], is_initialized: bool) {
     settle();
     let Some(index) = index_of(path) else { return };

@@ -1,4 +1,4 @@
-//! Reports events to the tracer, and waits until it has looked.
+//! Reports events to the tracer, and waits until it has read the state of the process.
 //!
 //! Every message has its own connection: a descriptor that stays open would be closed, or taken over, by programs that
 //! close all descriptors. A tracer that is gone costs nothing: its socket refuses connections. A stopped tracer costs a
@@ -87,8 +87,8 @@ pub fn number() -> u64 {
 /// is loaded: later changes of the environment by the program have no effect.
 pub fn start(folder: &[u8]) {
     match socket_in(folder) {
-        // At once: a program may close what it could be opened with later, or leave the folder's mount namespace. The
-        // tracer sees by the mapping that this process reports.
+        // Done at once, because a program may close what it could be opened with later, or leave the folder's mount
+        // namespace. The tracer sees by the mapping that this process reports.
         Some(trace) => {
             let _ = TRACE.set(trace);
             tally();
@@ -139,7 +139,7 @@ fn tally() -> &'static Tally {
         .and_then(|trace| CStr::from_bytes_until_nul(&trace.tally).ok());
     let mapped = path.and_then(|path| shared::file(path, size_of::<Tally>(), true));
     if mapped.is_none() {
-        // Who is another user by now may read it only. It is gone where the trace has ended.
+        // A process that has become another user by now may only read it. It is gone if the trace has ended.
         match path.and_then(|path| shared::file(path, size_of::<Tally>(), false)) {
             // SAFETY: the mapping is as long as the type, and is never taken back.
             Some(read) => PRIVATE.filters.store(
@@ -198,7 +198,7 @@ pub fn stop_if_unreachable() {
     }
 }
 
-/// Returns `true` if a seccomp filter was added after the tracer's own: it may kill a process that creates a socket.
+/// Returns `true` if a seccomp filter was added after the tracer's own, which may kill a process that creates a socket.
 fn is_filtered() -> bool {
     c::seccomp_filters().is_some_and(|filters| filters > tally().filters.load(Ordering::Relaxed))
 }

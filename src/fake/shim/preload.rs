@@ -45,7 +45,7 @@ pub extern "C" fn InitializeInjection() -> c_int {
         .pairs("variables", &c::variables(is_of_cuda))
         .parked()
         .send(None);
-    // The earlier one may be this one.
+    // The earlier library may be this one.
     if !is_first {
         return 1;
     }
@@ -80,7 +80,7 @@ fn tell(call: &str, name: &[u8], before: Option<Vec<u8>>, after: Option<&[u8]>, 
         return;
     }
     if writes == MOST_WRITES {
-        // It waits: a process that has ended can no longer be recognized.
+        // It waits, because a process that has ended can no longer be identified.
         TracerMessage::new("silent", call, post::number())
             .waiting()
             .send(None);
@@ -133,7 +133,7 @@ macro_rules! writes {
                 let before = value(&key);
                 let status = real($($argument),*);
                 let after = value(&key);
-                // The removal of what there is not changes nothing.
+                // Removing a variable that is not set changes nothing.
                 if before.is_some() || stringify!($name) != "unsetenv" {
                     tell(stringify!($name), &key, before, after.as_deref(), status);
                 }
@@ -250,8 +250,8 @@ extern "C" fn end() {
         return;
     }
     let _errno = c::Errno::kept();
-    // The driver calls the hook in any libcuda, unless the program took the variable away.
-    // SAFETY: the name ends in NUL, and the value is not kept.
+    // The driver calls the hook in any libcuda, unless the program removed the variable. SAFETY: the name ends in NUL,
+    // and the value is not kept.
     let hook = unsafe { bytes_of(real_getenv(c"CUDA_INJECTION64_PATH".as_ptr())) };
     if !hook.ends_with(HOOK) && loader::has_other_libcuda(post::folder()) {
         post::note_unreported(post::Unreported::OtherLibcuda);
@@ -301,7 +301,7 @@ const ENOENT: c_int = 2;
 macro_rules! looks {
     ($($name:ident $text:literal ($($argument:ident: $type:ty),*) $path:ident -> $result:ty, $failed:expr;)*) => {$(
         /// # Safety
-        /// As for the C function. The caller leaves out a mode that is not wanted: a register is passed on then.
+        /// As for the C function. If the caller leaves out the mode, the content of a register is passed on.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name($($argument: $type),*) -> $result {
             static REAL: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());

@@ -66,8 +66,8 @@ struct PythonOfProcess {
     thread_state: unsafe extern "C" fn() -> usize,
 }
 
-/// Returns the interpreter; `None` if this process does not have one that is known. It is searched once: it is what
-/// loads the CUDA libraries.
+/// Returns the interpreter; `None` if this process does not have one that is known. It is searched for once, because it
+/// is what loads the CUDA libraries.
 fn interpreter() -> Option<&'static PythonOfProcess> {
     static FOUND: OnceLock<Option<PythonOfProcess>> = OnceLock::new();
     FOUND.get_or_init(find).as_ref()

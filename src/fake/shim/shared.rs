@@ -54,7 +54,7 @@ pub fn memory(name: &CStr, bytes: usize) -> Option<(*mut c_void, c_int)> {
     // SAFETY: the descriptor is ours; the mapping is of a file that has this length and that only
     // we can shorten.
     unsafe {
-        // Who makes a file longer than its limit is killed.
+        // A process that makes a file longer than its limit is killed.
         if getrlimit(RLIMIT_FSIZE, &mut limits) == 0 && limits[0] < bytes as u64 {
             return None;
         }

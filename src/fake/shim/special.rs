@@ -140,7 +140,7 @@ fn tell_context(call: &str, change: &str, is_primary: bool, handle: usize, devic
 /// Adds the GPU to a message, if it is known.
 pub fn add_device(message: &mut TracerMessage, device: Option<i32>) -> &mut TracerMessage {
     match device {
-        // A program may ask for any number, and the tracer takes no message about more devices.
+        // A program may request any number, and the tracer takes no message about more devices.
         Some(device) if (-1..64).contains(&device) => message
             .number("device", i64::from(device))
             .word("uuid", &state::uuid(device)),
@@ -148,7 +148,7 @@ pub fn add_device(message: &mut TracerMessage, device: Option<i32>) -> &mut Trac
     }
 }
 
-/// Calls the real function of a name and type; gives an error if it is missing.
+/// Calls the real function of a name and type; returns an error if it is missing.
 macro_rules! call {
     ($name:literal, fn($($argument:ty),*), $($value:expr),*) => {
         match (returned::status(index($name)), real_function!($name, fn($($argument),*))) {
@@ -235,7 +235,7 @@ pub unsafe extern "C" fn cuDriverGetVersion(version: *mut i32) -> u32 {
         returned::status(index(CALL)),
         real_function!("cuDriverGetVersion", fn(*mut i32)),
     ) {
-        // Here it is the version that a driver would say.
+        // Here it is the version that a driver would report.
         (Some(number), _) if !version.is_null() => {
             // SAFETY: the caller wants it written.
             unsafe { *version = number as i32 };
@@ -380,7 +380,7 @@ pub unsafe extern "C" fn cuDevicePrimaryCtxRetain(context: *mut usize, device: i
             elapsed,
         );
     } else if is_made && state::is_ready() && post::is_heard() {
-        // It was active and nothing had said so: it was made on a way that is not seen.
+        // It was active although nothing had reported it, so it was created in a way that is not observed.
         tell_context(CALL, "made", true, handle, device);
     }
     if is_news && status == SUCCESS && !is_made {

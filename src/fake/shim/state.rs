@@ -118,7 +118,7 @@ pub fn is_active(device: i32) -> bool {
     asked == Some(SUCCESS) && active != 0
 }
 
-/// Notes whether a primary context is active. True if that is news.
+/// Notes whether a primary context is active. True if that is a change.
 pub fn note_primary(device: i32, active: bool) -> bool {
     if !(0..64).contains(&device) {
         return false;
@@ -158,7 +158,7 @@ pub fn with_primary() -> impl Iterator<Item = i32> {
     (0..64).filter(move |device| active & 1 << device != 0)
 }
 
-/// Forgets such a context; its device.
+/// Forgets a context that is not a primary one, and returns its device.
 pub fn forget_other(context: usize) -> Option<i32> {
     GENERATION.fetch_add(1, Ordering::AcqRel);
     let mut others = OTHERS.lock().unwrap_or_else(PoisonError::into_inner);

@@ -8,7 +8,7 @@ use crate::process::{Phase, SimulatedProcess};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// The state of one process, and which process that is.
+/// The state of one process, and the identity of that process.
 struct MachineHolder {
     pid: u32,
     /// A copy of the phase that is read without the lock, which another thread may have held at the moment of a fork.

@@ -38,7 +38,7 @@ extern "C" fn start() {
     let _ = machine::machine();
 }
 
-/// Says that the caller talks to the simulated driver; the real libraries have no such symbol.
+/// Shows the caller that it uses the simulated driver; the real libraries have no such symbol.
 #[unsafe(no_mangle)]
 pub extern "C" fn cuda_pitfalls_simulated() -> i32 {
     1

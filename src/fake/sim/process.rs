@@ -135,7 +135,7 @@ impl SimulatedProcess {
                 ordered.retain(|gpu| needs::may_open(*gpu));
                 mask::visible(environment.mask.as_deref(), &ordered, gpus)
             });
-        // Nothing has been taken yet: a failed `cuInit` leaves no trace on any GPU.
+        // No memory has been allocated yet: a failed `cuInit` leaves no trace on any GPU.
         let visible = match visible {
             // A `cuInit` after a rejected one, with another environment, is not modeled.
             Ok(_) | Err(Unusable::ShowsNone) if self.phase == Phase::Refused => {
@@ -205,7 +205,7 @@ impl SimulatedProcess {
     pub fn current(&self, thread: &Thread) -> Outcome<ContextOwner> {
         self.machine()?;
         let handle = thread.current().ok_or(INVALID_CONTEXT)?;
-        // What the driver does in a context that the runtime chose and has not made yet is not known.
+        // The driver's behavior in a context that the runtime chose and has not created yet is not known.
         let never_made = self
             .contexts
             .get(handle)

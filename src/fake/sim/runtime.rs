@@ -73,7 +73,7 @@ fn enter_by(
     name: &str,
     call: impl FnOnce(CallEffect, &mut SimulatedProcess, &mut Thread) -> Outcome,
 ) -> u32 {
-    // Without a machine there is no version either, and the call fails for want of the machine.
+    // Without a machine there is no version either, and the call fails because the machine is missing.
     let runtime = machine().map_or(0, |machine| machine.description.cuda_runtime_version);
     let effect = effect_of(name, runtime);
     match effect {

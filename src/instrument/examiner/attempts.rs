@@ -12,7 +12,7 @@ use syscalls::{Errno, Sysno};
 /// The placeholder for the part of a path that differs between processes.
 const ANY: &str = "*";
 
-/// Tries all of them in this process, or in forks of it if a filter may end it.
+/// Tries all files and calls in this process, or in forks of it if a filter may end the process.
 pub fn attempt(files: &[(String, bool)], calls: &[String], say: &mut dyn FnMut(ExaminerMessage)) {
     for (file, is_written) in files {
         say(ExaminerMessage::File(open(file, *is_written)));

@@ -15,7 +15,7 @@ const LIBCUDA: &str = "libcuda.so.1";
 /// Size of the allocation, in bytes.
 const MIB: u64 = 1 << 20;
 const GLOBAL: u64 = 1;
-/// More GPUs are not tried.
+/// Maximum number of GPUs that are tried.
 const MOST_GPUS: u64 = 64;
 
 pub(super) fn start(speaker: &Speaker, uses_gpus: bool) {
@@ -28,7 +28,7 @@ pub(super) fn start(speaker: &Speaker, uses_gpus: bool) {
             });
         }
     };
-    // A call that hangs or crashes says nothing afterwards.
+    // After a call that hangs or crashes, nothing can be reported.
     speaker.send_message(&ExaminerMessage::Open {
         libraries: mapped_libraries().known,
     });
@@ -50,7 +50,7 @@ pub(super) fn start(speaker: &Speaker, uses_gpus: bool) {
             }
         }
     }
-    // The process ends soon, and what runs then is the library's.
+    // The process ends soon, and then only code of the library runs.
     std::mem::forget(library);
 }
 

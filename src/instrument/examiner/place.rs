@@ -9,7 +9,7 @@ use std::path::Path;
 use cuda_pitfalls_core::examination::KernelGpu;
 use rustix::process::{Resource, getrlimit};
 
-/// Variables with these beginnings can change how CUDA starts; none of them is a secret.
+/// Variables with these prefixes can change how CUDA starts; none of them is a secret.
 const BEGINNINGS: [&str; 2] = ["CUDA_", "NVIDIA_"];
 /// Others that can.
 const OTHERS: [&str; 4] = [
@@ -42,7 +42,7 @@ pub fn environment() -> BTreeMap<String, String> {
 
 /// Returns the version of the kernel's driver.
 pub fn module_version() -> Option<String> {
-    // The file has the version before the words "Release Build", and in newer drivers behind the name of the machine.
+    // The file has the version before the words "Release Build", and in newer drivers after the name of the machine.
     let text = fs::read_to_string("/proc/driver/nvidia/version").ok()?;
     let first = text.lines().next()?;
     first
@@ -107,7 +107,7 @@ pub fn low_limits() -> BTreeMap<String, u64> {
     low
 }
 
-/// The limits that a start of CUDA can meet.
+/// The limits that a start of CUDA can reach.
 pub const LIMITS: [(&str, Resource); 4] = [
     ("RLIMIT_NOFILE", Resource::Nofile),
     ("RLIMIT_AS", Resource::As),

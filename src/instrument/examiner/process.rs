@@ -169,7 +169,7 @@ fn closed_file(folder: &Path, file: &str, uid: u32, groups: &[u32]) -> Option<Fi
             let may = uid == 0 || (mode >> shift) & 0o6 == 0o6;
             (!may).then_some("EACCES")
         }
-        // Who may not look at its root does not know.
+        // A user who may not look at its root cannot know this.
         _ => fs::symlink_metadata(folder.join("root/dev"))
             .is_ok()
             .then_some("ENOENT"),
@@ -226,7 +226,7 @@ fn environment_now(folder: &Path, maps: &[u8]) -> Option<BTreeMap<String, String
             .into_iter()
             .find_map(|most| {
                 let mut text = vec![0; most];
-                // A page that is not there ends the text early.
+                // A missing page ends the text early.
                 let read = memory.read_at(&mut text, entry).ok()?;
                 looked_at += read;
                 let end = text.iter().take(read).position(|byte| *byte == 0);

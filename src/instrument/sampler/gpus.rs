@@ -132,7 +132,7 @@ impl<'nvml> GpuHandles<'nvml> {
 /// NVML's status for a missing function. The wrapper notices a missing function before calling NVML.
 const FUNCTION_NOT_FOUND: nvmlReturn_t = nvmlReturn_enum_NVML_ERROR_FUNCTION_NOT_FOUND;
 
-/// Returns the wrapper's error by the name in NVML's header, which people search for.
+/// Returns the wrapper's error by the name in NVML's header, which users search for.
 fn name(error: NvmlError) -> String {
     match error {
         NvmlError::FailedToLoadSymbol(_) => name_of(FUNCTION_NOT_FOUND),

@@ -112,7 +112,7 @@ pub(super) struct Model {
     pub compute_capability: String,
     pub sm_count: u32,
     pub max_threads_per_sm: u32,
-    /// 1 is the fastest. CUDA's default order is by this rank.
+    /// The rank by speed: 1 is the fastest. CUDA's default order follows this rank.
     pub speed_rank: u32,
     pub pci_device_id: u32,
     /// GPUs of one group can address each other's memory; 0 means no group.
@@ -141,7 +141,7 @@ pub(super) struct DescribedGpu {
     pub model: String,
     pub uuid: String,
     pub pci_bus_id: String,
-    /// The UUID that CUDA has for it, if that is not NVML's: of a MIG instance.
+    /// The UUID that CUDA reports for it, if it differs from NVML's, as for a MIG instance.
     pub cuda_uuid: Option<String>,
 }
 

@@ -159,7 +159,7 @@ impl Supervisor {
         for (index, step) in experiment.steps.iter().enumerate() {
             let process = process_of(step, &experiment.steps);
             if !process.is_empty() && talk.channels.get(&process).is_none_or(Channel::is_closed) {
-                // The child left at an earlier step, on purpose or by accident.
+                // The child exited at an earlier step, on purpose or by accident.
                 continue;
             }
             if let Err(error) = send_step(experiment, (index, step), &process, talk) {
@@ -318,7 +318,7 @@ fn reap_worker(
         watch,
         ..
     } = talk;
-    // Closing our ends tells forked children to exit.
+    // Closing our ends makes forked children exit.
     drop(channels);
     let ours: Vec<i32> = sampler
         .into_iter()

@@ -29,7 +29,7 @@ pub(super) enum Awaited {
 pub(super) enum Waited {
     /// The expected event arrived.
     Done,
-    /// The process that was to answer is gone.
+    /// The process that had to answer is gone.
     Gone,
     /// The deadline passed.
     Deadline,

@@ -153,8 +153,8 @@ pub fn is_alive(pid: u32) -> bool {
 }
 
 /// Waits for processes that we adopted from a worker, and kills the remaining ones. `before` are the children from
-/// before the attempt, and `ours` the worker and the sampler, which may have been restarted. Returns how many had to
-/// be killed, and whether all are gone.
+/// before the attempt, and `ours` the worker and the sampler, which may have been restarted. Returns the number of
+/// processes that had to be killed, and `true` if all are gone.
 pub fn reap_orphans(before: &BTreeSet<i32>, ours: &[i32]) -> (u32, bool) {
     let patience = clock::running_ns() + ORPHAN_GRACE_MS * 1_000_000;
     let mut found = stray_children(before, ours);

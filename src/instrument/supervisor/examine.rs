@@ -1,4 +1,4 @@
-//! The parent's side of `doctor`: a fresh process for each thing that is tried, with a deadline.
+//! The parent's side of `doctor`: a fresh process for each test, with a deadline.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -58,7 +58,7 @@ pub fn ask_examiner(
         examined.ended = Some(StartEnd { by, at });
     }
     drop(channel);
-    // What it does at its end is its own, and may hang as well.
+    // The code that runs at its end is not ours, and may hang as well.
     if !end::has_ended(&mut child, SHORT_GRACE_MS) {
         let (_, is_dead) = end::kill_child(&mut child, SHORT_GRACE_MS);
         examined.is_unkillable = !is_dead;
@@ -67,8 +67,8 @@ pub fn ask_examiner(
 }
 
 impl Examined {
-    /// Receives messages until the process is done. Returns the error that ended them before, and the call that had
-    /// begun and not ended.
+    /// Receives messages until the process is done. Returns the error that ended the messages early, and the call that
+    /// had begun but not ended.
     fn receive_messages(
         &mut self,
         channel: &mut Channel,

@@ -47,7 +47,7 @@ impl Tail {
                 Ok(read) => self.keep_tail(buffer.get(..read).unwrap_or_default()),
                 Err(rustix::io::Errno::INTR) => {}
                 Err(rustix::io::Errno::AGAIN) => return,
-                // Otherwise a failed pipe would be ready for ever.
+                // Otherwise a failed pipe would be ready forever.
                 Err(_) => self.pipe = None,
             }
         }

@@ -35,7 +35,7 @@ pub struct SamplerClient {
     child: Option<Child>,
     channel: Option<Channel>,
     losses: u32,
-    /// Since when a query is unanswered whose caller has given up, by [`cuda_pitfalls_core::clock::running_ns`].
+    /// Start of an unanswered query whose caller has given up, by [`cuda_pitfalls_core::clock::running_ns`].
     unanswered_ns: Option<u64>,
     /// The result of background polling, if it arrived too late for its caller.
     late: Option<Polling>,

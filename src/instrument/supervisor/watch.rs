@@ -1,8 +1,8 @@
 //! Answers the system calls of processes that have a filter: they wait until a thread of ours lets each call pass, or
 //! gives it an error. The observed calls are recorded by step.
 //!
-//! The thread reads the memory of the waiting process and checks if files exist. A file system that does not answer can
-//! block it, and with it the process, whose deadline passes. No other thread waits for it for long.
+//! The thread reads the memory of the waiting process and checks whether files exist. A file system that does not
+//! answer can block it, and with it the process, whose deadline passes. No other thread waits for it for long.
 
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -26,7 +26,7 @@ const LONGEST_PATH: usize = 4096;
 const MOST_PATHS: usize = 2_000;
 /// Maximum time that a thread may take to end, in milliseconds. A thread that is blocked by a file system is abandoned.
 const END_MS: u64 = 1_000;
-/// Memory is read page by page: the next page may not be there.
+/// Memory is read page by page, because the next page may be missing.
 const PAGE: usize = 4096;
 
 /// The filters of one attempt.

@@ -109,7 +109,7 @@ fn write_environ(_: &Arc<Worker>, _: &Channel, step: &Step) -> Result<Values, i6
     let entry = CString::new(format!("{prefix}{}", text(step, "value")))
         .map_err(|_| 22i64)?
         .into_raw();
-    // SAFETY: the worker's other threads wait during a step, and the strings live for ever.
+    // SAFETY: the worker's other threads wait during a step, and the strings live forever.
     unsafe {
         let mut entries = Vec::new();
         let mut at = environ;

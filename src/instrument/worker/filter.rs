@@ -97,9 +97,8 @@ pub(super) fn install_filter(channel: &Channel, set_aside: &[RawFd]) -> Result<(
             Err(errno())
         };
     }
-    // From here until the parent has the listener, any other system call would wait for an answer for ever, so nothing
-    // is allocated.
-    // SAFETY: the kernel has just made this descriptor, for us alone.
+    // From here until the parent has the listener, any other system call would wait forever for an answer, so nothing
+    // is allocated. SAFETY: the kernel has just made this descriptor, for us alone.
     let listener = unsafe { OwnedFd::from_raw_fd(listener as RawFd) };
     let descriptors = [listener.as_fd()];
     let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];

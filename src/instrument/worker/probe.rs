@@ -10,7 +10,7 @@ use cuda_pitfalls_calls::CallLibrary;
 use super::symbols::Symbols;
 use cuda_pitfalls_core::event::{Probe, Status};
 
-/// The largest number of GPUs that is believed.
+/// The largest number of GPUs that is accepted.
 const MOST_GPUS: i32 = 64;
 
 /// Returns the state of this process and this thread.

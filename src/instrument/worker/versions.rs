@@ -10,7 +10,7 @@ use cuda_pitfalls_core::channel::Channel;
 use cuda_pitfalls_core::event::Versions;
 
 /// Opens the libraries by name (or a libcudart by path), queries their versions, and sends them. Before each call it
-/// sends the call as an error, so that the parent knows a call that does not return.
+/// sends the call as an error, so that the parent can identify a call that does not return.
 ///
 /// # Safety
 /// `fd` must be this process's end of a channel, inherited and without another owner.

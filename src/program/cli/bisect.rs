@@ -1,4 +1,4 @@
-//! `bisect`: how it ends, and its start.
+//! `bisect`: its start and its end.
 
 use super::output::{Outcome, end_run, fail};
 use crate::run::{self, BisectOptions};

@@ -1,4 +1,4 @@
-//! `bundle`: one archive for a bug report, of a report.
+//! `bundle`: one archive for a bug report, made from a report.
 
 mod archive;
 mod report;

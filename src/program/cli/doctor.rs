@@ -1,4 +1,4 @@
-//! `doctor`: its arguments, what it prints, and how it ends.
+//! `doctor`: its arguments, its output, and its end.
 
 use std::io;
 

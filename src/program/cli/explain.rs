@@ -108,8 +108,8 @@ pub(super) fn run_explain(arguments: &ExplainArguments) -> Outcome {
     Ok(ended(exit.worst(shown)))
 }
 
-/// Answers the text that was passed through. If the program failed to start CUDA, the answer includes the cause on this
-/// machine.
+/// Prints the answer to the text that was passed through. If the program failed to start CUDA, the answer includes the
+/// cause on this machine.
 fn answer_on_stderr(found: &Explanation<'_>, ran: Option<Ended>, all: bool) {
     let has_failed = ran.is_some_and(|ran| ran.code != Some(0));
     let is_of_start = found.first_advice().is_some_and(|advice| advice.doctor);
@@ -128,7 +128,7 @@ fn answer_on_stderr(found: &Explanation<'_>, ran: Option<Ended>, all: bool) {
     } else {
         "the end of this input"
     };
-    // A program that went well may say on stderr what it wants, and one that says nothing is not answered.
+    // A program that succeeded may print anything on stderr, and one that prints nothing gets no answer.
     let is_found = found.certainty != Certainty::Nothing;
     let is_told =
         ran.is_none_or(|ran| is_found || ran.code != Some(0) && !found.query.words.is_empty());

@@ -1,4 +1,4 @@
-//! `fleet`: many machines' reports as one document, and what changed between two.
+//! `fleet`: many machines' reports as one document, and the changes between two documents.
 
 mod render;
 
@@ -169,7 +169,7 @@ fn check_merge(arguments: &Merge) -> Result<(Option<Vec<String>>, Rule), CliErro
         Some(path) => Some(names(path)?),
         None => None,
     };
-    // A name that is not there is a mistake of the caller, and no reason to replace an older document by nothing.
+    // A missing file is a mistake of the caller, and no reason to replace an older document with an empty one.
     for input in &arguments.inputs {
         if !is_stdin(input) && !document_path(input).exists() {
             return Err(format!("there is no `{}`", terminal(&input.to_string_lossy())).into());
@@ -195,7 +195,7 @@ fn has_merged(merged: &Fleet) -> bool {
     buckets.any(|(bucket, count)| bucket.is_merged() && *count > 0)
 }
 
-/// Returns the exit code of a merge. Differences are its purpose, and a failure only if an option says so.
+/// Returns the exit code of a merge. Differences are the purpose of a merge, and a failure only if an option says so.
 fn exit(merged: &Fleet, forbidden: &[Forbidden]) -> Exit {
     if forbidden.iter().any(|what| has_happened(merged, *what)) {
         return Exit::Unexpected;
@@ -239,7 +239,7 @@ fn names(path: &Path) -> Result<Vec<String>, CliError> {
         .map_err(|why| format!("--expect {name}: {}", terminal(&why.to_string())))?)
 }
 
-/// Reads a list of names from a stream. A list that is too long is rejected, because a truncated one names other
+/// Reads a list of names from a stream. A list that is too long is rejected, because a truncated list would name other
 /// machines.
 fn read_names(stream: impl Read) -> std::io::Result<String> {
     let mut text = String::new();

@@ -76,7 +76,7 @@ fn groups(program: &Command, width: usize) -> String {
 mod tests {
     use super::*;
 
-    /// For packagers and authors: they work, and the help does not list them.
+    /// Commands for packagers and authors: they work, but the help does not list them.
     const UNLISTED: [&str; 4] = ["judge", "schema", "completions", "man"];
 
     #[test]

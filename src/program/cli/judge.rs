@@ -1,4 +1,4 @@
-//! `judge`: verdicts again, from what a report keeps.
+//! `judge`: computes verdicts again, from what a report keeps.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -70,7 +70,7 @@ pub(super) fn run_judge(arguments: JudgeArguments) -> Outcome {
     run.allow_skip = allow_skip.or(run.allow_skip.take());
     run.require = require;
     let exit = Exit::from_report(&report.view());
-    // What the run came to was judged by what was expected then.
+    // The stored exit code was computed from the expectations at that time.
     report.run_mut().exit = Some(ExitCode {
         code: exit.code(),
         name: exit.name().to_string(),
@@ -90,7 +90,7 @@ pub(super) fn run_judge(arguments: JudgeArguments) -> Outcome {
     Ok(named(exit.worst(shown)))
 }
 
-/// Says on stderr what a reader of the verdicts must know.
+/// Prints on stderr what a reader of the verdicts must know.
 fn print_notices(report: &ReportView<'_>, changed: &[ChangedVerdict]) {
     let mut stderr = std::io::stderr();
     if !report.complete {

@@ -39,7 +39,7 @@ pub(super) fn print_result(
     }
 }
 
-/// Prints a JSON document with a newline. One that cannot be written is an error, and no empty document.
+/// Prints a JSON document with a newline. A document that cannot be written is an error, not an empty document.
 pub(super) fn print_document(document: serde_json::Result<String>) -> Exit {
     match document {
         Ok(text) => print_text(&format!("{}\n", text.trim_end())),
@@ -54,7 +54,7 @@ pub(super) fn print_document(document: serde_json::Result<String>) -> Exit {
 const FORM_OF_REPORT: &str =
     "--as: a report has no such form: sarif is of traces, and oci is of `survey needs`";
 
-/// Prints a report in a form, in the width of the terminal.
+/// Prints a report in a format, in the width of the terminal.
 pub(super) fn print_report(prepared: &Prepared<'_>, form: Format) -> Exit {
     match render::render(prepared, form, terminal::width(&std::io::stdout())) {
         Some(text) => print_text(&text),
@@ -62,8 +62,8 @@ pub(super) fn print_report(prepared: &Prepared<'_>, form: Format) -> Exit {
     }
 }
 
-/// Says why on stderr, and with `--json` in the one document too. Errors repeat what is in documents and in their
-/// names, so that every line is made harmless here.
+/// Prints the reason on stderr and, with `--json`, in the only document too. Errors repeat the text and the names of
+/// documents, so every line is made harmless here.
 pub(super) fn fail(why: impl Display, exit: Exit, json: bool) -> Exit {
     let plain = why.to_string();
     print_complaint(&escape::terminal_lines(&plain), &plain, exit, json)
@@ -92,7 +92,7 @@ fn fail_in_document(why: &str, exit: Exit) {
     print_text(&format!("{document}\n"));
 }
 
-/// Says what is wrong with the command line. A `--json` that could not be parsed still gets its one document.
+/// Reports an error in the command line. A `--json` that could not be parsed still gets its one document.
 pub(super) fn report_misuse(error: &clap::Error) -> Exit {
     let _ = error.print();
     if !error.use_stderr() {
@@ -104,7 +104,7 @@ pub(super) fn report_misuse(error: &clap::Error) -> Exit {
     named(Exit::Usage)
 }
 
-/// Says that the program panicked, which is a fault of ours.
+/// Reports that the program panicked, which is a fault of ours.
 pub(super) fn report_panic() -> Exit {
     fail(
         "the program panicked (see above)",
@@ -118,7 +118,7 @@ fn wants_document() -> bool {
     std::env::args_os().any(|argument| argument == "--json")
 }
 
-/// Names the exit code of a run, or says why it could not begin or not complete.
+/// Prints the name of a run's exit code, or the reason why the run could not begin or complete.
 pub(super) fn end_run(ended: Result<Exit, RunError>, json: bool) -> Outcome {
     match ended {
         Ok(exit) => Ok(named(exit)),
@@ -126,12 +126,12 @@ pub(super) fn end_run(ended: Result<Exit, RunError>, json: bool) -> Outcome {
     }
 }
 
-/// Names an exit code on stderr, unless all is well.
+/// Prints the name of an exit code on stderr, unless all is well.
 pub(super) fn ended(exit: Exit) -> Exit {
     if exit == Exit::Ok { exit } else { named(exit) }
 }
 
-/// Names an exit code on stderr.
+/// Prints the name of an exit code on stderr.
 pub(super) fn named(exit: Exit) -> Exit {
     let (code, name) = (exit.code(), exit.name());
     output::print_line(&format!("cuda-pitfalls: exit {code} ({name})"));

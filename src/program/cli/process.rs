@@ -1,4 +1,4 @@
-//! The processes that this program starts of itself, and what each does before anything else.
+//! The processes of itself that this program starts, and the first actions of each.
 
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
@@ -67,7 +67,7 @@ pub(super) enum ProcessCommand {
     },
 }
 
-/// Does what the process is for.
+/// Does the work of the process.
 pub(super) fn serve_process(command: ProcessCommand) -> Exit {
     match command {
         ProcessCommand::Worker(channel) => {
@@ -119,7 +119,7 @@ pub(super) struct ChannelArguments {
 }
 
 impl ChannelArguments {
-    /// Does what such a process does before anything else, and returns the descriptor of its channel.
+    /// Performs the first actions of such a process, and returns the descriptor of its channel.
     fn prepare_process(&self) -> i32 {
         self.started.prepare_process();
         self.fd
@@ -144,7 +144,7 @@ pub(super) struct StartedProgram {
 }
 
 impl StartedProgram {
-    /// Does what such a process does before anything else.
+    /// Performs the first actions of such a process.
     fn prepare_process(&self) {
         if let Some(protocol) = self.protocol.filter(|protocol| *protocol != PROTOCOL) {
             eprintln!(
@@ -166,8 +166,8 @@ impl StartedProgram {
     }
 }
 
-/// Replaces this process by a command. It keeps its process group, and the wish to be killed when
-/// its parent ends. `filter` is the descriptor of the channel of a command whose system calls the parent answers.
+/// Replaces this process by a command. It keeps its process group, and its request to be killed when its parent ends.
+/// `filter` is the descriptor of the channel of a command whose system calls the parent answers.
 fn become_command(command: &[OsString], filter: Option<i32>) -> ! {
     let [program, arguments @ ..] = command else {
         std::process::exit(Exit::Usage.code())

@@ -1,4 +1,4 @@
-//! `render`: its arguments, and which document it shows in another form.
+//! `render`: its arguments, and the document that it shows in another format.
 
 use std::path::{Path, PathBuf};
 
@@ -47,7 +47,7 @@ pub(super) fn render(arguments: &RenderArguments) -> Exit {
     }
 }
 
-/// Prints a form, or says that such documents do not have it.
+/// Prints a format, or reports that such documents do not have it.
 fn print_document(text: Option<String>, missing: &str) -> Exit {
     text.map_or_else(
         || fail(missing, Exit::Usage, false),

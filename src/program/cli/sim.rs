@@ -1,4 +1,4 @@
-//! `sim`: a program on the simulated machine, and what of it the machine could not answer.
+//! `sim`: a program on the simulated machine, and what the machine does not model of it.
 
 use std::ffi::OsString;
 

@@ -20,8 +20,8 @@ pub(super) enum StoredDocument {
 }
 
 impl StoredDocument {
-    /// Reads what a path names: the matrix of releases, a trace, a survey or a report. Returns the document and its
-    /// path.
+    /// Reads the document that a path refers to: the matrix of releases, a trace, a survey or a report. Returns the
+    /// document and its path.
     pub(super) fn read(path: &Path) -> Result<(StoredDocument, PathBuf), CliError> {
         let documents = environment_documents(path)?;
         if !documents.is_empty() {

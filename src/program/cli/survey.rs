@@ -1,4 +1,4 @@
-//! `survey`: the options of each kind, the environments that it is to ask in, and its start.
+//! `survey`: the options of each kind, the environments to measure in, and its start.
 
 use std::collections::BTreeSet;
 use std::path::Path;

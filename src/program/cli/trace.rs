@@ -1,4 +1,4 @@
-//! `trace`: its arguments, what it prints, and how it ends.
+//! `trace`: its arguments, its output, and its end.
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -145,7 +145,7 @@ impl TraceArguments {
             .flatten()
             .chain(json);
         files.into_iter().try_for_each(|path| {
-            // The trace makes its own folder and those above it.
+            // The trace creates its own folder and those above it.
             let is_made = !folder_of(path).exists() && self.out.starts_with(folder_of(path));
             let checked =
                 check(path).and_then(|()| if is_made { Ok(()) } else { check_folder(path) });
@@ -223,7 +223,7 @@ fn parse_policy(arguments: &TraceArguments) -> Result<Policy, CliError> {
     })
 }
 
-/// Shows the trace in every form that is wanted, and compares it with the policy.
+/// Shows the trace in every requested format, and compares it with the policy.
 fn show_trace(
     arguments: &TraceArguments,
     policy: &Policy,
@@ -250,7 +250,7 @@ fn show_trace(
     };
     let beside = document.with_file_name("trace.html");
     let page = arguments.html.as_ref().unwrap_or(&beside);
-    // Where the disk is full the trace itself is more than its page.
+    // If the disk is full, the trace itself is more important than its page.
     if traced.lost.is_none() {
         write(page, &view.to_html(), arguments.html.is_some())?;
     }
@@ -298,7 +298,7 @@ pub(super) fn print_stderr(text: &str) {
         .write_all(escape::escape_printed(text).as_bytes());
 }
 
-/// Writes a file: one that the user named for everybody, any other one for this user alone, as the trace is.
+/// Writes a file: for everybody if the user named it, otherwise for this user alone, like the trace.
 fn write(path: &Path, text: &str, is_named: bool) -> Result<(), CliError> {
     let written = if is_named {
         replace(path, EVERYBODY, |file| file.write_all(text.as_bytes()))

@@ -1,4 +1,4 @@
-//! The tracer of one row of `survey python`: one program, apart from its caller, to one document.
+//! The tracer of one row of `survey python`: traces one program, apart from its caller, into one document.
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -44,7 +44,7 @@ fn parse_nvml(word: &str) -> Result<NvmlFound, &'static str> {
     }
 }
 
-/// Traces the program. What became of it is in the document; a trace that failed says why on stderr.
+/// Traces the program. The result is in the document; a trace that failed prints the reason on stderr.
 pub(super) fn trace(arguments: TracerArguments) -> Exit {
     let TracerArguments {
         on,

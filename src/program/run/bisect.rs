@@ -236,7 +236,7 @@ fn blank_bisection(options: &BisectOptions, axes: Vec<ReleaseAxis>) -> Bisection
     }
 }
 
-/// Refuses an end that cannot be installed, with the nearest releases that can, before anything is installed.
+/// Rejects an end that cannot be installed, with the nearest releases that can, before anything is installed.
 fn check_ends(
     options: &BisectOptions,
     installer: &Installer<'_>,

@@ -4,7 +4,7 @@
 //!
 //! Without the first, a change may be noise. Without the last, no change may mean that we cannot see it. The first
 //! client of a GPU pays for `cuInit`, so that figure depends on co-tenants. All workers are ordinary attempts, each
-//! made twice and kept in the report. If two attempts differ, or another process was at work, the GPU's calibration is
+//! made twice and kept in the report. If two attempts differ, or another process was active, the GPU's calibration is
 //! not sound, and its memory is not judged.
 
 mod controls;
@@ -29,7 +29,7 @@ use cuda_pitfalls_core::sample::{Gpu, Polling, Snapshot};
 use cuda_pitfalls_instrument::supervisor::SupervisorError;
 use reading::{change, is_listed, largest_change, used_before, why_unread};
 
-/// The smallest noise level: the driver takes memory in blocks of 2 MiB.
+/// The smallest noise level: the driver allocates memory in blocks of 2 MiB.
 const SMALLEST_EPSILON: u64 = 2 << 20;
 /// Time for which memory must not change before calibration. A process that calls `cuInit` again and again leaves the
 /// GPU alone for a fraction of a second in between.
@@ -182,8 +182,8 @@ fn find_co_tenants(gpus: &[Gpu], snapshot: &Snapshot) -> Vec<CoTenancy> {
     found
 }
 
-/// Watches memory while there is no worker. A process at work on one GPU may use any other, so a change on one of our
-/// GPUs disturbs the calibration of all.
+/// Watches memory while there is no worker. A process that is active on one GPU may use any other, so a change on one
+/// of our GPUs disturbs the calibration of all.
 fn watch_quiet(session: &mut Session, usable: &[String]) -> Result<(), Unsound> {
     let sampler = &mut session.supervisor.sampler;
     let watched = sampler.start_polling().and_then(|()| {

@@ -116,8 +116,8 @@ impl Console {
         self.bar.tick();
     }
 
-    /// Shows how many rounds were made, of how many, and how long the rest will take: as long as expected, until the
-    /// time since the first one says more.
+    /// Shows the number of rounds that were made and of all rounds, and the remaining time: the expected time, until
+    /// the time since the first round shows more.
     pub(super) fn show_rounds(
         &self,
         (made, all): (usize, usize),
@@ -162,7 +162,7 @@ impl Console {
         ));
     }
 
-    /// Takes note that an instance is done. Its scenario is printed when all of its instances are.
+    /// Records that an instance is done. Its scenario is printed when all of its instances are.
     pub(super) fn note_answer(&mut self, done: &ScenarioReport) {
         let coming = self.coming.entry(done.scenario.clone()).or_insert(1);
         *coming = coming.saturating_sub(1);
@@ -179,8 +179,8 @@ impl Console {
         }
     }
 
-    /// Takes note of what the first round of an instance answers. The line of its scenario is printed on stderr when
-    /// all of its instances have had that round: stdout gets each answer once, when it is final.
+    /// Records the answer of an instance's first round. The line of its scenario is printed on stderr when all of its
+    /// instances have had that round: stdout gets each answer once, when it is final.
     pub(super) fn note_first_round(&mut self, first: InstanceAnswer) {
         let scenario = first.scenario.clone();
         let known = self.first.entry(scenario.clone()).or_default();
@@ -229,8 +229,8 @@ impl Console {
         self.bar.inc(1);
     }
 
-    /// Prints the end of a survey or of a preview: its tables or, for a program, its document. Returns the exit code
-    /// that printing it has.
+    /// Prints the end of a survey or of a preview: its tables or, for a program, its document. Returns the exit code of
+    /// printing it.
     pub(super) fn finish_survey(
         &mut self,
         text: &str,
@@ -244,7 +244,7 @@ impl Console {
         })
     }
 
-    /// Prints the end of a run. Returns the exit code that printing it has.
+    /// Prints the end of a run. Returns the exit code of printing it.
     pub(super) fn finish_run(&mut self, report: &Report, file: &Path, is_kept: bool) -> Exit {
         self.bar.finish_and_clear();
         let place = if is_kept {
@@ -269,7 +269,7 @@ impl Console {
         if !self.json {
             return Exit::Ok;
         }
-        // From disk: the report is larger than this process may be.
+        // From disk, because the report may be larger than this process may be.
         terminal::printed_exit(copy_to_stdout(file))
     }
 }

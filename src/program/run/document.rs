@@ -18,7 +18,7 @@ use cuda_pitfalls_core::report::{
 use cuda_pitfalls_instrument::output;
 use cuda_pitfalls_instrument::supervisor::signal_name;
 
-/// The most characters that a label contributes to the name of a folder.
+/// Maximum number of characters that a label contributes to the name of a folder.
 const LONGEST_NAME: usize = 64;
 
 /// Returns a report without scenarios.
@@ -60,8 +60,8 @@ pub(super) fn blank_report(options: &RunOptions, session: &Session) -> Result<Re
     })
 }
 
-/// Returns what the options require, with what this machine has of it, so that a runner that lost a GPU does not look
-/// healthy. The number of answers is not known before the run.
+/// Returns the requirements of the options, compared with what this machine has, so that a runner that lost a GPU does
+/// not look healthy. The number of answers is not known before the run.
 pub(super) fn compare_requirements(options: &RunOptions, session: &Session) -> Vec<Requirement> {
     let mut requirements = options.require.clone();
     for requirement in &mut requirements {

@@ -1,10 +1,10 @@
-//! Reasons why a run could not begin or not complete.
+//! Reasons why a run could not begin or complete.
 
 use cuda_pitfalls_answers::exit::Exit;
 use cuda_pitfalls_core::report::StoreError;
 use cuda_pitfalls_instrument::supervisor::{Interrupt, signal_name};
 
-/// Reasons why a run could not begin or not complete.
+/// Reasons why a run could not begin or complete.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum RunError {
     #[error("{0}")]

@@ -20,8 +20,8 @@ pub(super) struct JunitFile {
 }
 
 impl JunitFile {
-    /// Writes a file that says that the run has not ended, so that the result of an earlier run cannot be taken for
-    /// that of this one, however this one ends.
+    /// Writes a file with the statement that the run has not ended, so that the result of an earlier run cannot be
+    /// taken for the result of this one, however this one ends.
     ///
     /// # Errors
     /// Returns an error if the path is a link, a directory, a device or a pipe, or cannot be written.
@@ -56,7 +56,7 @@ impl JunitFile {
         Exit::NotDurable
     }
 
-    /// Writes that the run failed, and why. If that is impossible, the file still says that the run has not ended.
+    /// Writes that the run failed, and why. If that is impossible, the file still states that the run has not ended.
     pub(super) fn write_failure(&self, why: &str) {
         let _ = self.replace_text(&unfinished_document(why));
     }

@@ -112,7 +112,7 @@ impl Session {
         Ok(())
     }
 
-    /// Returns what starts a worker: the file with its program, and the library that counts driver calls.
+    /// Returns the files that start a worker: its program, and the library that counts driver calls.
     fn worker(&self, executable: PathBuf) -> Result<PythonWorker, PythonError> {
         let folder = self.folder().join("python");
         fs::create_dir_all(&folder)?;
@@ -181,7 +181,7 @@ fn packages(scenarios: &[Scenario]) -> Vec<String> {
     names.into_iter().collect()
 }
 
-/// Removes packages that were built without CUDA, because their behavior says nothing about CUDA. Returns a sentence
+/// Removes packages that were built without CUDA, because their behavior shows nothing about CUDA. Returns a sentence
 /// about each.
 fn take_out_builds_without_cuda(found: &mut Interpreter) -> Vec<String> {
     let mut notes = Vec::new();

@@ -121,7 +121,7 @@ impl OpenQuestion {
         self.rounds + 1 >= repeat(done)
     }
 
-    /// Rounds that were made, and those still to be made.
+    /// Returns the number of rounds that were made, and of those still to be made.
     pub(super) fn round_counts(&self, done: &ScenarioReport) -> (usize, usize) {
         let to_make = if self.is_done() {
             0
@@ -131,7 +131,7 @@ impl OpenQuestion {
         (self.rounds as usize, to_make as usize)
     }
 
-    /// Asks for at most this many rounds, at least those that were made.
+    /// Limits the question to this many rounds, but not below those that were made.
     pub(super) fn limit(&mut self, done: &mut ScenarioReport, rounds: u32) {
         if self.is_done() {
             return;
@@ -312,7 +312,7 @@ pub(super) fn repeat(done: &ScenarioReport) -> u32 {
     done.plan.as_ref().map_or(0, |plan| plan.repeat)
 }
 
-/// Asks one instance until it is done.
+/// Runs one instance until it is done.
 pub(super) fn answer(
     session: &mut Session,
     scenario: &Scenario,

@@ -1,4 +1,4 @@
-//! `survey python --with`: environments that are made, surveyed and removed one after the other.
+//! `survey python --with`: environments that are created, surveyed and removed one after the other.
 //!
 //! Each has its own document in the directory of the run, which is on disk within seconds. A survey that was stopped is
 //! resumed by the directory: an environment with a complete document is not made again.
@@ -153,7 +153,7 @@ impl ReleaseSurvey<'_> {
         Ok(names)
     }
 
-    /// Makes an environment, asks in it, and removes it, unless it has a complete document. Returns its name.
+    /// Creates an environment, runs its lines, and removes it, unless it has a complete document. Returns its name.
     fn ask_environment(
         &mut self,
         request: &EnvironmentRequest,
@@ -365,7 +365,7 @@ impl ReleaseSurvey<'_> {
         }
     }
 
-    /// Runs the controls of every witness. Returns what is wrong, if something is.
+    /// Runs the controls of every witness. Returns the problem, if there is one.
     fn ask_controls(&self, attempts: &Attempts, interrupt: &mut Interrupt) -> Option<String> {
         let mut wrong = None;
         for (asked, ground) in &self.witnesses {
@@ -473,7 +473,7 @@ pub(super) fn list_witnesses(session: &Session) -> Vec<(WitnessAsked, Ground)> {
     }
 }
 
-/// Returns the simulated driver without a GPU, either with an NVML that lists some or with no NVML.
+/// Returns the simulated driver, which finds no GPU, either with an NVML that lists GPUs or without an NVML.
 fn fake_witness(witness: DriverWitness) -> (WitnessAsked, Ground) {
     let has_nvml = witness == DriverWitness::FakeWithNvml;
     let nvml_gpus = has_nvml.then_some(FAKE_GPUS);
@@ -537,7 +537,7 @@ fn version_of(libcuda: &Path) -> Option<String> {
     version.contains('.').then_some(version)
 }
 
-/// Says which drivers answer, and what they cannot show.
+/// Prints which drivers answer, and what they cannot show.
 fn who_answers(witnesses: &[(WitnessAsked, Ground)]) -> String {
     match witnesses.first().map(|(asked, _)| asked) {
         Some(WitnessAsked { cuda_gpus, .. }) if *cuda_gpus > 0 => {

@@ -98,7 +98,7 @@ pub(super) struct Rounds<'a> {
 }
 
 impl Rounds<'_> {
-    /// Asks all questions, or as many rounds as the user, the host and the budget allow.
+    /// Runs all questions, or as many rounds as the user, the host and the budget allow.
     pub(super) fn ask_questions(&mut self) -> Result<(), RunError> {
         for (question, done) in self.questions.iter().zip(&self.report.scenarios) {
             if question.is_done() {
@@ -148,7 +148,7 @@ impl Rounds<'_> {
         Ok(())
     }
 
-    /// Makes one round of a question, and judges it after its last one. Returns whether it is done.
+    /// Makes one round of a question, and judges it after its last one. Returns `true` if it is done.
     fn ask_question(&mut self, index: usize, round: u32) -> Result<bool, RunError> {
         let Report { scenarios, run, .. } = &mut *self.report;
         let (question, done) = (&mut self.questions[index], &mut scenarios[index]);

@@ -252,7 +252,7 @@ fn internal_error(trouble: SupervisorError) -> RunError {
     RunError::Internal(trouble.to_string())
 }
 
-/// Refuses libraries that would not be those of the machine.
+/// Rejects libraries that do not belong to the machine.
 fn refuse_other_libraries(options: &WorkerOptions) -> Result<(), RunError> {
     let is_simulated = matches!(options.on, On::Sim(_));
     let why = if options.libcuda.is_some() && traced::folder().is_some() {
@@ -389,7 +389,7 @@ impl FoundLibraries {
         notes
     }
 
-    /// Returns `true` if the loaded libraries are simulated. They decide what results are, rather than the command
+    /// Returns `true` if the loaded libraries are simulated. These libraries decide what results are, not the command
     /// line. It is an error if real and simulated libraries are mixed, if it is unknown which they are, or if a library
     /// is real although the machine is a simulated one.
     fn are_simulated(&self, supervisor: &Supervisor) -> Result<bool, RunError> {

@@ -1,7 +1,6 @@
 //! Keeps attempts of questions that are not in progress in a file without a name. The parent stays small, however many
-//! attempts a run makes, and the report, which is written every second, copies texts that are made already. (With all
-//! attempts in memory, a run of all questions on the simulated machine took 94 MiB rather than 69, and half as much time
-//! again.)
+//! attempts a run makes, and the report, which is written every second, copies existing texts. (With all attempts in
+//! memory, a run of all questions on the simulated machine took 94 MiB rather than 69, and half as much time again.)
 
 use std::fs::File;
 use std::io;
@@ -20,7 +19,7 @@ pub(super) struct Spool {
 }
 
 impl Spool {
-    /// Makes the file in this folder.
+    /// Creates the file in this folder.
     ///
     /// # Errors
     /// Returns an error if no file can be created in this directory.

@@ -77,7 +77,7 @@ impl SurveyOptions {
         )
     }
 
-    /// Attempts of each generated mask. What the rule predicts is the second witness.
+    /// Attempts of each generated mask. The rule's prediction is the second witness.
     fn repeat_generated(&self) -> u32 {
         self.repeat_or(defaults::GENERATED_REPEAT)
     }

@@ -1,4 +1,4 @@
-//! Environments of Python packages, made by `uv` and removed again. Nothing here resolves versions by itself.
+//! Environments of Python packages, created by `uv` and removed again. Nothing here resolves versions by itself.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -28,7 +28,7 @@ const SHORT: Duration = Duration::from_secs(120);
 const GRACE: Duration = Duration::from_secs(5);
 /// Free space required to make an environment: the largest of those measured took 9 GiB.
 const LEAST_FREE_BYTES: u64 = 10 << 30;
-/// The last lines of an installer's complaint that are kept.
+/// Number of last lines of an installer's error output that are kept.
 const LINES: usize = 12;
 
 /// Variables that would lead to packages outside an environment.
@@ -45,13 +45,13 @@ const PACKAGES: &str = "import importlib.metadata as m, json, platform\n\
     print(json.dumps([platform.python_version(), {d.metadata['Name'].lower().replace('_', '-')\
     .replace('.', '-'): d.version for d in m.distributions() if d.metadata['Name']}]))";
 
-/// Makes environments, one at a time.
+/// Creates environments, one at a time.
 pub(super) struct Installer<'a> {
     program: &'a Path,
     uv: PathBuf,
     /// The folder of environments and of the installer's cache.
     folder: PathBuf,
-    /// The most that the folder may take between two environments, in bytes.
+    /// Maximum size of the folder between two environments, in bytes.
     disk_bytes: u64,
     /// The folder itself, which is locked while this installer works in it.
     _lock: File,
@@ -129,7 +129,7 @@ impl From<InstallError> for RunError {
 pub(super) struct How<'r> {
     /// The packages, the interpreter and the date.
     pub(super) request: &'r EnvironmentRequest,
-    /// Versions that hold whatever other packages ask for.
+    /// Versions that apply whatever other packages require.
     pub(super) overrides: Vec<String>,
     /// `true` if versions may be pre-releases.
     pub(super) pre: bool,
@@ -278,7 +278,7 @@ impl<'a> Installer<'a> {
             self.folder.join("requirements.txt"),
         );
         fs::write(&input, format!("{requirement}\n"))?;
-        // An answer that is there already is preferred to others.
+        // An existing answer would be preferred to others.
         let _ = fs::remove_file(&output);
         let mut arguments = words(&[
             "pip",
@@ -472,8 +472,8 @@ fn words(words: &[&str]) -> Vec<OsString> {
     words.iter().map(OsString::from).collect()
 }
 
-/// Makes a directory that this user alone can enter, or accepts one that is already so. Any user who can write there
-/// decides which code runs.
+/// Creates a directory that only this user can enter, or accepts an existing one like this. Any user who can write
+/// there decides which code runs.
 fn claim_folder(folder: &Path) -> Result<(), InstallError> {
     match fs::DirBuilder::new().mode(0o700).create(folder) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
@@ -507,7 +507,7 @@ pub(super) fn variables(made: &Made) -> BTreeMap<OsString, Option<OsString>> {
     all
 }
 
-/// Returns the reason why the installer rejects a release, from its complaint.
+/// Returns the reason why the installer rejects a release, from its error output.
 fn reason(complaint: &str) -> String {
     if complaint.contains("not found in the package registry") {
         return "is not in the index: there is no package of this name".to_string();

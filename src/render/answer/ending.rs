@@ -43,9 +43,9 @@ impl ReportPlace {
 pub struct RunEnding {
     /// Location of the report.
     pub place: ReportPlace,
-    /// Failures by name: for a reader who has them far above.
+    /// `true` to list failures by name, for a reader who has them far above.
     pub names: bool,
-    /// The exit code and its name, where nothing else says it.
+    /// The exit code and its name, if nothing else shows it.
     pub exit: Option<String>,
 }
 
@@ -82,7 +82,7 @@ pub fn render_ending(report: &ReportView<'_>, ending: &RunEnding, width: usize) 
     if !failed.is_empty() {
         blocks.push(Block::note("see above: ", failed.join(", ")));
     }
-    // A stored report has said it at its top.
+    // A stored report shows this at its top.
     if ending.exit.is_none() {
         for banner in tally::warning_banners(report) {
             if banner != tally::SIMULATED {

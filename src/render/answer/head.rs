@@ -18,7 +18,7 @@ pub struct Workload {
     pub questions: usize,
     /// Number of their instances, on all libcudarts together.
     pub variants: usize,
-    /// The most attempts of any case.
+    /// Maximum number of attempts of any case.
     pub attempts: u32,
     /// Expected duration, if known.
     pub expected: Option<Duration>,

@@ -19,7 +19,7 @@ pub struct InstanceAnswer {
     pub(super) verdict: Verdict,
     /// The workaround; empty if no workaround exists.
     pub(super) workaround: String,
-    /// In how many of its attempts it shows, where the question is about a chance.
+    /// Share of its attempts in which the pitfall occurs, for a probabilistic question.
     pub(super) rate: Option<String>,
     /// Results of the cases, each after its name and counts, if the answer is not the expected one.
     pub(super) details: Vec<(String, String)>,

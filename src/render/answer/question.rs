@@ -12,9 +12,9 @@ use cuda_pitfalls_core::text::escape::terminal;
 use cuda_pitfalls_core::text::lines::{display_columns, words};
 use cuda_pitfalls_core::verdict::{Kind, Provenance};
 
-/// The widest that an answer is laid out: on wider terminals a name would be too far from its question.
+/// Maximum width of an answer: on wider terminals a name would be too far from its question.
 const WIDEST: usize = 140;
-/// The columns of the answer's word, and of the word with `(sim)` behind it.
+/// The columns of the answer's word, and of the word followed by `(sim)`.
 const WORD: usize = 4;
 const SIMULATED_WORD: usize = 10;
 
@@ -68,7 +68,7 @@ pub(crate) fn word_of(kind: Kind, question: &str) -> &'static str {
     }
 }
 
-/// A block in the making: a word, the question to its right, lines below, and the name at the right if there is room.
+/// The parts of a block: a word, the question to its right, lines below, and the name at the right if there is room.
 struct QuestionBlock<'a> {
     word: String,
     painted: String,
@@ -119,7 +119,7 @@ impl QuestionBlock<'_> {
     }
 }
 
-/// Lines below a question, behind its indentation, broken between words.
+/// Returns lines below a question, indented and broken between words.
 fn below(head: &str, text: &str, room: usize) -> Vec<String> {
     let indent = display_columns(head);
     let mut lines = words(&terminal(text), room.saturating_sub(indent).max(1));
@@ -172,7 +172,7 @@ fn failed(answer: &InstanceAnswer, width: usize, style: Style) -> String {
     }
     for (head, detail) in &answer.details {
         let head = format!("  {}", terminal(head));
-        // Behind a name that takes the whole line there is no room.
+        // A name that takes the entire line leaves no room after it.
         if display_columns(&head) * 2 <= room {
             lines.extend(below(&head, detail, room));
         } else {

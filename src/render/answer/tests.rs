@@ -37,7 +37,7 @@ fn told(parts: &[ScenarioReport], width: usize) -> String {
 
 const FREEZES: &str = "Does it freeze the mask?";
 
-/// Returns a report with every kind of answer that a person may see.
+/// Returns a report with every kind of answer that a user may see.
 fn everything() -> Report {
     let mut report = fixture::report();
     for part in &mut report.scenarios {

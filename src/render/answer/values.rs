@@ -1,4 +1,4 @@
-//! For which values of its parameters a question has which answer.
+//! The answer of a question for each value of its parameters.
 
 use cuda_pitfalls_core::report::ScenarioView;
 use cuda_pitfalls_core::text::escape::terminal;

@@ -20,7 +20,7 @@ pub struct DoctorDocument {
     provenance: Provenance,
     /// Diagnosis of the machine; null for the examination of a process.
     diagnosis: Option<Diagnosed>,
-    /// Results of the tries; null for the examination of a process.
+    /// Results of the examination; null for the examination of a process.
     examination: Option<Examination>,
     /// Findings about an examined process; null if none was examined.
     findings: Option<ProcessFindings>,

@@ -1,4 +1,4 @@
-//! A look at a running process, for a person.
+//! The observations of a running process, for users.
 
 use std::path::Path;
 

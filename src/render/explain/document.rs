@@ -31,7 +31,7 @@ pub struct ExplanationDocument {
     symptom: Option<String>,
     /// The import that was queried and was never measured; null otherwise.
     unmeasured_import: Option<String>,
-    /// The variables that nothing is known to read, each with the known variable of similar spelling.
+    /// Variables that nothing is known to read, each with the known variable of similar spelling.
     misspelt: BTreeMap<String, String>,
     /// Known entries that the text contains or names, such as a call, a line, a variable, an error or a message.
     known: Vec<ExplainedEntry>,
@@ -41,7 +41,7 @@ pub struct ExplanationDocument {
     order: Vec<String>,
 }
 
-/// Something that the text says or names.
+/// Something that the text contains or names.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[schemars(rename = "Known")]
 struct ExplainedEntry {
@@ -61,7 +61,7 @@ struct ExplainedScenario {
     question: String,
     /// The answer in a word.
     word: Word,
-    /// The answer in a sentence; empty where nothing was measured.
+    /// The answer in a sentence; empty if nothing was measured.
     answer: String,
     /// The workaround; empty if none is known.
     workaround: String,
@@ -69,11 +69,11 @@ struct ExplainedScenario {
     language: LineLanguage,
     /// The lines to write instead; empty where the answer is no.
     write: Vec<String>,
-    /// With which versions the pitfall shows, each a phrase; empty if it does not depend on one.
+    /// Versions with which the pitfall occurs, each as a phrase; empty if it does not depend on a version.
     versions: Vec<String>,
-    /// The machines that measured the answer, as text.
+    /// The machines that the answer was measured on, as text.
     machines: Vec<String>,
-    /// The runs that the answer rests on; null where nothing was measured.
+    /// The runs that support the answer; null if nothing was measured.
     basis: Option<Basis>,
     /// The symptoms that it is listed under, as `list --symptoms` names them.
     symptoms: Vec<String>,
@@ -81,7 +81,7 @@ struct ExplainedScenario {
     sources: Vec<String>,
     /// The command that runs it on this machine.
     run: String,
-    /// More is better; scores of two texts cannot be compared.
+    /// Score of the answer: higher is better; scores of two texts cannot be compared.
     score: f64,
 }
 

@@ -19,7 +19,7 @@ pub(super) fn written(case: &Case) -> Vec<String> {
         .env
         .iter()
         .map(|(name, value)| format!("# started with {name}={value}"));
-    // Labels are for checks, and a mark is a moment to look: neither is written in a program.
+    // Labels are for checks, and a mark is only a moment to look: a program contains neither.
     let steps = case.steps.iter().filter(|step| !step.has(Effect::Marks));
     let steps: Vec<Step> = steps
         .map(|step| Step {
@@ -48,7 +48,7 @@ fn replace_placeholders(line: &str) -> String {
     words
 }
 
-/// Returns the versions where the pitfall shows, if an expectation depends on one, the version up to which it is
+/// Returns the versions where the pitfall occurs, if an expectation depends on one, the version up to which it is
 /// known, and the releases where the deciding line calls `cuInit`.
 pub(super) fn version_lines(known: &KnownScenario, scenario: &Scenario) -> Vec<String> {
     let Some(instance) = scenario.instances.first() else {

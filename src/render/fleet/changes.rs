@@ -12,9 +12,9 @@ use crate::block::Block;
 use crate::tally::SIMULATED;
 use crate::writer::terminal::write;
 
-/// The most entries that are listed of each sort; the others are counted, and `--json` and the document have them all.
+/// Maximum number of listed entries of each sort; the others are counted, and `--json` and the document have all.
 const MOST: usize = 20;
-/// A text of a report is cut to this many bytes.
+/// A text of a report is truncated to this many bytes.
 const LONGEST: usize = 200;
 
 /// Returns the summary of a merge, and the machines that differ with the number of questions. `end` is the sentence on
@@ -87,7 +87,7 @@ pub fn text(diff: &FleetDiff) -> String {
     write(&blocks, WIDTH)
 }
 
-/// Machines and groups that one side alone has.
+/// Returns the machines and groups that only one side has.
 fn changed_members(diff: &FleetDiff) -> Vec<Block> {
     let mut blocks = Vec::new();
     for (what, names) in [("gone", &diff.machines_gone), ("new", &diff.machines_new)] {
@@ -140,7 +140,7 @@ fn changed_outcomes(diff: &FleetDiff) -> Vec<Block> {
     headed_list(head, lines)
 }
 
-/// Machines that began or ceased to differ from the others.
+/// Returns the machines that began or ceased to differ from the others.
 fn changed_differences(diff: &FleetDiff) -> Vec<Block> {
     let mut blocks = Vec::new();
     for (what, all) in [

@@ -1,5 +1,5 @@
-//! A page that loads nothing: what differs as a table, a heat map of machines and questions, and a view of each machine
-//! and each difference.
+//! A page that loads nothing: the differences as a table, a heat map of machines and questions, and a view of each
+//! machine and each difference.
 //!
 //! The table works without a script. The script draws the map and the views from the document, which is part of the
 //! page. Its text was escaped before, and the script only ever shows text as text.
@@ -40,7 +40,7 @@ pub(super) fn fleet(fleet: &Fleet, docs: Option<&str>) -> String {
     out + page::END
 }
 
-/// Returns the four numbers that the page begins with, what else is counted, and the machines of each driver.
+/// Returns the four numbers at the top of the page, the other counts, and the machines of each driver.
 pub(super) fn key_numbers(fleet: &Fleet, told: &[Deviation<'_>]) -> Vec<Block> {
     let mut items = String::new();
     for (tone, count, what) in standing::key_numbers(fleet, told) {
@@ -174,7 +174,7 @@ fn write_data(out: &mut String, fleet: &Fleet, told: &[Deviation<'_>], docs: Opt
         "answered": answered, "docs": docs.map(|docs| docs.trim_end_matches('/')),
     });
     make_harmless(&mut document);
-    // In a script only `</script` and `<!--` mean anything, and JSON has another way to write their first character.
+    // In a script, only `</script` and `<!--` have a meaning, and JSON has another way to write their first character.
     let text = document.to_string().replace('<', "\\u003c");
     let _ = writeln!(
         out,

@@ -1,5 +1,5 @@
-//! A fleet as a whole, in the same words and in the same order in every form: its counts, who is missing, who differs,
-//! and what matters although no machine differs.
+//! An entire fleet, in the same words and in the same order in every format: its counts, the missing machines, the
+//! machines that differ, and what matters although no machine differs.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -13,7 +13,7 @@ use cuda_pitfalls_core::text::escape::shorten_text;
 /// Maximum length of a report's text, in bytes.
 const LONGEST: usize = 220;
 
-/// Machines with an unexpected verdict by their own reports.
+/// Returns the number of machines with an unexpected verdict in their own reports.
 pub(super) fn unexpected_machines(fleet: &Fleet) -> usize {
     let machines = fleet.machines.iter();
     machines.filter(|machine| machine.unexpected > 0).count()
@@ -249,7 +249,7 @@ pub(super) fn title(fleet: &Fleet, told: &[Deviation<'_>]) -> String {
     words.join(", ")
 }
 
-/// Returns the four numbers that a page begins with, and what they count. The third and the fourth may be unknown.
+/// Returns the four numbers at the top of a page, each with its description. The third and the fourth may be unknown.
 pub(super) fn key_numbers(
     fleet: &Fleet,
     told: &[Deviation<'_>],
@@ -414,7 +414,7 @@ fn expected(fleet: &Fleet, most: usize) -> (Option<String>, Option<String>) {
     (Some(missing), Some(unlisted))
 }
 
-/// Names that several machines have, with their reports.
+/// Returns the names that several machines have, with their reports.
 fn name_conflicts(fleet: &Fleet, most: usize) -> Vec<String> {
     let mut called: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     let mut disagreeing = Vec::new();
@@ -457,7 +457,7 @@ fn disagreement_line(machine: &FleetMachine) -> String {
     format!("{}: {}", machine.name, names(&what, 2))
 }
 
-/// Machines with a report of the future.
+/// Returns the machines with a report that is dated in the future.
 fn dated_ahead(fleet: &Fleet, most: usize) -> Option<String> {
     let mut ahead = Vec::new();
     for machine in &fleet.machines {
@@ -472,7 +472,7 @@ fn dated_ahead(fleet: &Fleet, most: usize) -> Option<String> {
     ))
 }
 
-/// Machines that are alone in their group, in a sentence.
+/// Returns a sentence about the machines that are alone in their group.
 fn lone_machines_sentence(fleet: &Fleet, most: usize) -> Option<String> {
     match alone(fleet).as_slice() {
         [] => None,

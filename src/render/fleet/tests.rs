@@ -73,7 +73,7 @@ fn what_matters_most_comes_first() {
         "memory/malloc-granularity: different memory on 1 of 5 machines",
     ];
     assert_eq!(heads(&fleet()), wanted);
-    // A few of many come before a group that is split, and a larger group before a smaller one.
+    // A few machines of many come before a group that is split, and a larger group before a smaller one.
     let mut fleet = fleet();
     let template = fleet.differences[0].clone();
     fleet.differences = [(6, 6), (1, 8), (1, 80), (1, 8)]

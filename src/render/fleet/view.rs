@@ -1,5 +1,5 @@
-//! A fleet as blocks: how many machines there are, who is missing, what differs, and the groups. Each form shows as much
-//! of it as it has room for.
+//! A fleet as blocks: the number of machines, the missing ones, the differences, and the groups. Each format shows as
+//! many of these as it has room for.
 
 use std::collections::HashSet;
 
@@ -19,9 +19,9 @@ pub(super) struct ListLimits {
     pub(super) rows: usize,
     /// Additional sets, which a page shows on request.
     pub(super) folded: usize,
-    /// Machines and questions that are named where there are more.
+    /// Maximum number of machines and questions that are named.
     pub(super) names: usize,
-    /// Differences that are named of one set of machines.
+    /// Maximum number of differences that are named for one set of machines.
     pub(super) questions: usize,
     pub(super) groups: usize,
     /// Documents that were not merged.
@@ -36,7 +36,7 @@ pub(super) const TEXT: ListLimits = ListLimits {
     groups: 6,
     not_merged: 0,
 };
-/// A page of an issue tracker is at most 65,536 characters.
+/// A page of an issue tracker has at most 65,536 characters.
 pub(super) const MARKDOWN: ListLimits = ListLimits {
     rows: 50,
     folded: 0,
@@ -63,7 +63,7 @@ pub(super) const HTML: ListLimits = ListLimits {
     not_merged: 200,
 };
 
-/// A text of a document in a table, in bytes: laying out a long word takes long.
+/// Maximum length of a document's text in a table, in bytes, because laying out a long word takes long.
 const LONGEST: usize = 600;
 /// A row names this many differences before it folds the rest, and shows this many with both sides.
 const MOST_DIFFERENCES: usize = 3;
@@ -110,7 +110,7 @@ impl<'f> FleetView<'f> {
     pub(super) fn overview_blocks(&self) -> Vec<Block> {
         let (fleet, limits) = (self.fleet, &self.limits);
         let mut blocks = Vec::new();
-        // No real driver answered: that comes before everything else.
+        // No real driver answered; this warning comes before everything else.
         if fleet.provenance == Provenance::Simulated {
             blocks.push(Block::Banner(SIMULATED.to_owned()));
         }
@@ -203,7 +203,7 @@ impl<'f> FleetView<'f> {
         for index in &row.differences {
             all.extend(self.told.get(*index).map(|one| (*index, one)));
         }
-        // What the machine is explains what it answers.
+        // The properties of a machine explain its answers.
         all.sort_by_key(|(_, one)| {
             (
                 one.rank != Rank::Verdict,
@@ -325,7 +325,7 @@ impl<'f> FleetView<'f> {
     }
 }
 
-/// Returns a table below its heading, and how many of `all` rows it leaves out.
+/// Returns a table below its heading, and the number of `all` rows that it leaves out.
 fn section_blocks(heading: &str, table: Table, all: usize) -> Vec<Block> {
     let more = all.saturating_sub(table.rows.len());
     let mut blocks = vec![Block::heading(2, heading), Block::Table(table)];
@@ -357,7 +357,7 @@ fn contrast_lines(all: &[(usize, &Deviation<'_>)]) -> Text {
         for contrast in &one.contrasts {
             let about = Text::from(Span::Toned(Tone::Dim, contrast.about.clone()));
             let usual = format!(": {usual}{} ({}); ", contrast.usual, counts.0);
-            // What is not usual is to be seen before what is.
+            // The unusual answer must be seen before the usual one.
             let these = Span::Strong(format!("{these}{} ({})", contrast.these, counts.1));
             lines.push(about.then(usual).then(these));
         }

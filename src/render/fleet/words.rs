@@ -1,4 +1,4 @@
-//! A difference as text, with both sides: the same in every format.
+//! A difference as text, with both sides, the same in every format.
 
 use std::collections::HashMap;
 
@@ -214,7 +214,7 @@ pub(super) fn verdict(kind: Kind, is_row: bool) -> String {
     }
 }
 
-/// Figures of several machines: `527 MiB`, or the median with how far the others are from it.
+/// Returns the figures of several machines: `527 MiB`, or the median with the distance of the others from it.
 fn spread_words(spread: &ByteSpread) -> String {
     let median = units::format_delta(spread.median_bytes);
     if spread.least_bytes == spread.most_bytes {

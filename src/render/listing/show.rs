@@ -14,7 +14,7 @@ use cuda_pitfalls_core::text::counts::{counted, listed};
 /// expectations and their reasons. If it has several instances, the first is shown.
 pub fn text(scenario: &Scenario, width: usize) -> String {
     let mut page = vec![Block::paragraph(&scenario.name)];
-    // What most readers came for.
+    // The part that most readers look for.
     page.extend(facts([
         ("question", scenario.question.clone()),
         ("answer", scenario.answer.clone()),
@@ -170,7 +170,7 @@ pub(crate) fn command(scenario: &Scenario) -> String {
     command
 }
 
-/// Milliseconds as seconds: `1500` is `1.5`.
+/// Returns milliseconds as seconds: `1500` is `1.5`.
 fn format_seconds(ms: u64) -> String {
     let seconds = format!("{}.{:03}", ms / 1000, ms % 1000);
     let digits = seconds.trim_end_matches('0');

@@ -1,4 +1,4 @@
-//! Annotations for a GitHub Actions log: `::error title=…::…`, one line each, every one a command of ours.
+//! Annotations for a GitHub Actions log: `::error title=…::…`, one line each; only this program writes the commands.
 //!
 //! GitHub shows the first ten of each level, so a summary comes first, equal ones are merged, and expected results get
 //! no line.

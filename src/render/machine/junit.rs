@@ -18,7 +18,7 @@ pub(crate) enum TestOutcome {
     Failure,
 }
 
-/// Returns a file of one suite, with a test for each finding that is one.
+/// Returns a file of one suite, with a test for each finding that is a test.
 pub(crate) fn write_tests(findings: &Findings) -> String {
     let mut suite = TestSuite::new(escape_xml(&findings.name));
     for (name, value) in &findings.properties {

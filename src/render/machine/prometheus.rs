@@ -1,5 +1,5 @@
-//! A file for the textfile collector of a Prometheus node exporter. Samples carry no time stamps, as the collector
-//! wants it; a time is a metric.
+//! A file for the textfile collector of a Prometheus node exporter. Samples have no timestamps, as the collector
+//! requires; a time is a metric.
 
 use std::collections::HashSet;
 use std::fmt::Write as _;
@@ -9,7 +9,7 @@ use chrono::{DateTime, Utc};
 use super::Findings;
 use cuda_pitfalls_core::text::escape::escape_prometheus;
 
-/// A metric: its name, without what all begin with, and its help.
+/// A metric: its name without the common prefix, and its help.
 pub(crate) type Metric = (&'static str, &'static str);
 
 pub(crate) type Labels = Vec<(&'static str, String)>;
@@ -35,7 +35,7 @@ impl Sample {
         Sample::new(metric, Vec::new(), value)
     }
 
-    /// Returns a time as a sample. `None` if it cannot be parsed: zero would be a time.
+    /// Returns a time as a sample. `None` if it cannot be parsed, because zero would be a time.
     pub(crate) fn time(metric: &'static str, at: &str) -> Option<Sample> {
         let at: DateTime<Utc> = at.parse().ok()?;
         Some(Sample::figure(metric, at.timestamp()))

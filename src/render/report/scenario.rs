@@ -12,7 +12,7 @@ use cuda_pitfalls_core::scenario::Step;
 use cuda_pitfalls_core::text::units;
 use cuda_pitfalls_core::verdict::Kind;
 
-/// The most outcomes of a case that are shown step by step; all of them are counted.
+/// Maximum number of outcomes of a case that are shown step by step; all of them are counted.
 const OUTCOMES: usize = 4;
 
 /// Returns the scenario's section; `index` is the target of the summary's link.

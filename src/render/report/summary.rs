@@ -1,4 +1,4 @@
-//! The summary: a row per question, what needs attention first, each linked to what was measured.
+//! The summary: a row per question, those that need attention first, each linked to its measurements.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -12,13 +12,13 @@ use cuda_pitfalls_core::scenario::{is_workaround, subject};
 use cuda_pitfalls_core::text::counts::{group_by_key, listed, tally_items};
 use cuda_pitfalls_core::verdict::Provenance;
 
-/// More instances than this with one answer are folded.
+/// Instances with the same answer are folded if there are more than this.
 const MOST_INSTANCES: usize = 6;
 
 /// The folder filter is hidden above this many folders.
 const MOST_FOLDERS: usize = 24;
 
-/// The class of what needs attention.
+/// The class of rows that need attention.
 const ATTENTION: &str = "attention";
 const COLUMNS: [&str; 5] = [
     "Here",
@@ -28,10 +28,10 @@ const COLUMNS: [&str; 5] = [
     "Expected",
 ];
 
-/// An instance and its index in the report, which its section is linked by.
+/// An instance and its index in the report, which links to its section.
 type Placed<'a, 'r> = (usize, &'a ScenarioView<'r>);
 
-/// The scenarios' folders in their order, each with how many it has. A report that is not ours may have any number.
+/// The scenarios' folders in their order, each with its number of scenarios. A foreign report may have any number.
 pub(super) struct Folders<'r> {
     counts: Vec<(&'r str, usize)>,
     indices: HashMap<&'r str, usize>,
@@ -89,7 +89,7 @@ impl<'r> Folders<'r> {
     }
 }
 
-/// Returns the directory of a scenario; a file of the user's own is alone in one.
+/// Returns the directory of a scenario; a user's own file is alone in one.
 fn folder(name: &str) -> &str {
     match subject::folder_of(name) {
         "" => name,

@@ -16,7 +16,7 @@ use cuda_pitfalls_answers::survey::{FactRow, SectionForm};
 use cuda_pitfalls_core::text::units;
 use cuda_pitfalls_core::text::versions::{Version, name, number};
 
-/// Times from this on are shown with their spread.
+/// Times of at least this length are shown with their spread.
 const LONG_NS: i64 = 1_000_000;
 
 /// Returns a row per call and libcudart, with the texts of its columns.
@@ -28,7 +28,7 @@ pub(super) fn rows(sources: &[NamedSurvey]) -> Vec<FactRow> {
     let rows = latest_rows(all.iter());
     let newest = newest_rows(&rows);
     let worded = rows.iter().map(|row| {
-        // What follows from the row of a call follows from it alone, whatever the machine.
+        // The facts that follow from the row of a call depend only on that row, whatever the machine.
         let mut facts = FactRow::new(*row, machine);
         let CallRow {
             library,

@@ -39,7 +39,7 @@ pub(super) fn changes(rows: &[&CallRow]) -> [Section; 2] {
             did.push((version, row_behavior(row)));
         }
         let exported: BTreeSet<&[String; 3]> = did.iter().flat_map(|(_, facts)| facts).collect();
-        // What did one thing wherever it was exported was added or removed.
+        // A call with a single behavior wherever it was exported was added or removed.
         let is_moved = exported.len() == 1;
         let section = if is_moved { &mut moved } else { &mut changed };
         section.rows.extend(run_rows(call, &did, &all, !is_moved));

@@ -1,4 +1,4 @@
-//! `survey errors`: what frameworks make of an error of the driver.
+//! `survey errors`: how frameworks react to a driver error.
 
 use serde_json::{Value, json};
 
@@ -65,7 +65,7 @@ fn set_status(row: &ErrorRow, facts: &mut FactRow) {
     facts.set("library", returned.library().name());
     facts.set("at", format!("{} {code}", returned.place));
     if status.contains(' ') {
-        // Words that stand for an unknown status have its number in them.
+        // The text for an unknown status contains its number.
         facts.set("status", status.clone());
     } else {
         facts.set("status", format!("{code} {status}"));

@@ -1,4 +1,4 @@
-//! `survey mask`: the listed forms, group by group, and how the rule did with generated ones.
+//! `survey mask`: the listed forms, group by group, and the results of the rule for generated ones.
 
 use std::collections::BTreeSet;
 

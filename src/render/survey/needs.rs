@@ -1,4 +1,4 @@
-//! `survey needs`: what is needed, and what each refusal causes.
+//! `survey needs`: what is needed, and the effect of each denial.
 
 use std::collections::BTreeSet;
 
@@ -60,7 +60,7 @@ fn effect(row: &NeedRow, rows: &[NeedRow]) -> Option<String> {
     let failure = row
         .first_failure(control)
         .map(|failure| format!("{}: {}", failure.call, failure.status));
-    // A GPU that is gone makes its ordinal fail too; that is the same thing, said once.
+    // A missing GPU makes its ordinal fail too; both are the same effect, reported once.
     if row.is_counted_anew(control) {
         let gone: Vec<String> = usual
             .iter()

@@ -77,7 +77,7 @@ fn seccomp_profile(needed: &Permissions, said: &[String]) -> String {
             rules.push(json!({"names": names, "action": "SCMP_ACT_ERRNO", "errnoRet": number}));
         }
     }
-    // A call that nobody knows is answered as by an older kernel, so that the C library uses another one.
+    // An unknown call is answered as by an older kernel, so that the C library uses another one.
     let profile = json!({
         "comment": said.join(". ") + ".",
         "defaultAction": "SCMP_ACT_ERRNO",
@@ -148,7 +148,7 @@ mod tests {
     fn a_profile_says_what_it_is_worth() {
         let profile = profile("CUDA_SUCCESS");
         let comment = profile["comment"].as_str().expect("a text");
-        // The runtime and NVML were not asked.
+        // The runtime and NVML were not tested.
         assert!(comment.contains("Not verified"), "{comment}");
         assert!(
             comment.contains("INCOMPLETE: nothing was denied to runtime, nvml"),

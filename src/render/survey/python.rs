@@ -113,7 +113,7 @@ pub(super) fn interpreter_section(sources: &[NamedSurvey]) -> Section {
                 .to_string(),
             ]
         });
-    // A GPU that is not there is a reason to stop early.
+    // A missing GPU is a reason to stop early.
     let note = machines
         .iter()
         .any(|machine| machine.gpus.is_empty())
@@ -154,7 +154,7 @@ fn at(facts: &PythonFacts) -> String {
         .as_ref()
         .map(|through| format!(" ({through})"))
         .unwrap_or_default();
-    // Where a framework asks another one, that is the line to know about.
+    // If a framework calls another one, that call is the line to know about.
     let from = facts.entry.as_ref().filter(|from| {
         facts
             .at

@@ -165,7 +165,7 @@ fn merge_columns(lines: Vec<Vec<String>>, unknown: &str) -> (Vec<String>, Vec<Ve
     (columns, merged)
 }
 
-/// Lines that are alike in all cells but one become one.
+/// Merges lines that are equal in all cells but one.
 fn join_lines(
     lines: Vec<Vec<String>>,
     column: usize,
@@ -219,7 +219,7 @@ pub(super) fn time(took: FigureRange) -> String {
     }
 }
 
-/// Returns a size with its spread, if that is more than a hundredth.
+/// Returns a size with its spread, if the spread is more than a hundredth.
 fn size(bytes: FigureRange) -> String {
     let [least, median, most] =
         [bytes.least, bytes.median, bytes.most].map(|bytes| units::bytes(bytes.unsigned_abs()));

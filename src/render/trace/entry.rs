@@ -78,7 +78,7 @@ pub(super) struct TraceEntry<'a> {
     pub(super) pids: Vec<u32>,
     /// The event whose stack is shown.
     pub(super) shown_event: &'a TraceEvent,
-    /// The time that is shown; of a `cuInit` that from which lateness is measured.
+    /// The time that is shown; for a `cuInit`, the time from which lateness is measured.
     pub(super) t_ns: u64,
     /// The call path to it, from the user's first line.
     pub(super) chain: Vec<String>,
@@ -184,7 +184,7 @@ impl Entries<'_> {
         Some(sorts.join(", "))
     }
 
-    /// Gives each finding and violation to the entry of its event.
+    /// Attaches each finding and violation to the entry of its event.
     fn attach_findings(&mut self, findings: &[Finding], violations: &[Violation]) {
         for (place, entry) in self.all.iter().enumerate() {
             for (event, _) in &entry.events {

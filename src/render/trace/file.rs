@@ -23,7 +23,7 @@ pub(super) struct FileLine {
     pub(super) is_own: bool,
     /// `true` if another thread made the call, and this is the user's line at that time.
     pub(super) is_beside: bool,
-    /// The file by a name that does not differ between machines: that of a package without the folder of packages.
+    /// The file's name that is the same on all machines: for a package's file, its path below the folder of packages.
     pub(super) stable: String,
 }
 
@@ -193,7 +193,7 @@ mod tests {
         trace.events.first_mut().unwrap().stack.source =
             Some("torch.cuda.is_available()".to_owned());
         assert_eq!(at(&trace).text, "torch.cuda.is_available()");
-        // Code on the command line is in no file, so the line of the package stands for it.
+        // Code on the command line is not in a file, so the line of the package stands for it.
         let frames = &mut trace.events.first_mut().unwrap().stack.frames;
         frames.truncate(4);
         frames.push(Frame::python("<module>", "<string>", 1));

@@ -1,4 +1,4 @@
-//! The memory of a process on a GPU by owner: tables, and a picture over time.
+//! The memory of a process on a GPU by owner: tables, and a chart over time.
 
 mod document;
 mod page;
@@ -24,7 +24,7 @@ pub(super) struct LedgerRoom {
     pub(super) bytes: usize,
 }
 
-/// The most owners that a picture distinguishes, and the color of the line, which no owner has.
+/// Maximum number of owners that a chart distinguishes, and the color of the line, which no owner has.
 const MOST_AREAS: usize = 8;
 const LINE_COLOR: usize = 8;
 
@@ -65,7 +65,7 @@ struct LedgerView<'v, 'a> {
 }
 
 impl LedgerView<'_, '_> {
-    /// Returns the end: on one line if it is much like the peak, which has its rows.
+    /// Returns the end: a single line if it is similar to the peak, which has its rows.
     fn end(&self) -> Vec<Block> {
         let Ledger { peak, end, .. } = self.ledger;
         if peak.t_ns == end.t_ns {

@@ -8,7 +8,7 @@ use cuda_pitfalls_trace::{Frame, Stack, Trace, TraceEvent, limit_name, status_na
 
 /// Names of functions and values of variables are cut to this many bytes: a name of a C++ template has thousands.
 const LONGEST: usize = 160;
-/// The most frames of the user's own code that a chain shows.
+/// Maximum number of frames of the user's own code in a chain.
 const MOST_OWN: usize = 4;
 
 /// Returns the innermost line of the user's own code.
@@ -22,7 +22,7 @@ pub(super) fn place(trace: &Trace, stack: &Stack) -> Option<UserLine> {
     })
 }
 
-/// Returns a path, relative to the directory that the program was started in where it lies below it.
+/// Returns a path; if it lies below the directory that the program was started in, relative to that directory.
 fn below_folder<'f>(trace: &Trace, file: &'f str) -> &'f str {
     let folder = trace.start.folder.trim_end_matches('/');
     let below = file.strip_prefix(folder);
@@ -58,7 +58,7 @@ pub(super) fn chain(event: &TraceEvent) -> Vec<String> {
         }
     }
     if parts.is_empty() {
-        // No code of the user's: the outermost function that has a name still says more than none.
+        // Without user code, the outermost function that has a name is still better than nothing.
         let mut frames = stack.frames.iter().rev();
         if let Some(frame) = frames.find(|frame| !frame.function.is_empty()) {
             parts.push(shorten_place(&frame.name()));
@@ -125,7 +125,7 @@ pub(super) fn since_start(trace: &Trace, t_ns: u64) -> String {
     format_seconds(trace.seconds_since_start(t_ns))
 }
 
-/// Seconds with the digits that matter.
+/// Returns seconds with the significant digits.
 pub(super) fn format_seconds(seconds: f64) -> String {
     match seconds {
         s if s < 0.1 => format!("{s:.3} s"),

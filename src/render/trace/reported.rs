@@ -18,7 +18,7 @@ use cuda_pitfalls_core::verdict::Provenance;
 use cuda_pitfalls_trace::diagnosis::{Finding, Severity};
 use cuda_pitfalls_trace::policy::{Policy, PolicyWord, Violation};
 
-/// The most entries: GitHub shows 5,000.
+/// Maximum number of entries: GitHub shows 5,000.
 pub(super) const MOST: usize = 5000;
 /// Messages are cut to this many bytes.
 const LIMIT: usize = 4096;
@@ -115,12 +115,12 @@ pub(super) struct Reported<'a> {
     /// The violated condition of the policy, as it was written.
     pub(super) forbidden: Option<&'a str>,
     pub(super) finding: Option<&'a Finding>,
-    /// The events that show it, by their index; the first is where it went wrong.
+    /// The events that show it, by index; the program went wrong at the first one.
     pub(super) events: Vec<usize>,
     pub(super) place: Option<FileLine>,
     /// Number of occurrences there.
     pub(super) times: usize,
-    /// Tells it from others, and is the same for another trace after the line has moved.
+    /// Distinguishes it from others, and is the same for another trace after the line has moved.
     pub(super) fingerprint: String,
 }
 
@@ -488,7 +488,7 @@ mod tests {
     fn a_stored_trace_has_its_findings_and_what_used_cuda() {
         let trace = fixture::trace();
         let of = |rule: &str, level, at: &str| (rule.to_owned(), level, at.to_owned(), 1);
-        // The context on GPU 0 is found by a rule, so no note says it again.
+        // The context on GPU 0 is found by a rule, so no note repeats it.
         let expected = [
             of("late-mask", "warning", "cli.py:88"),
             of("stray-context", "warning", "train.py:52"),
@@ -530,7 +530,7 @@ mod tests {
             (Level::Note, Level::Error)
         );
         assert_eq!(init(&before).1, init(&after).1);
-        // What a forbidden rule found is one entry with the workaround.
+        // A finding of a forbidden rule is one entry, with the workaround.
         let all = all(&TraceView::new(&trace, &findings, &outcome), ROOT);
         let late: Vec<&Reported> = all.iter().filter(|it| it.rule == "late-mask").collect();
         assert!(
@@ -571,7 +571,7 @@ mod tests {
             }
         }
         assert_eq!(prints(&moved), before);
-        // Another line of code is another thing.
+        // A different line of code is a different entry.
         let context = moved
             .events
             .iter()

@@ -1,7 +1,7 @@
-//! A trace in SARIF 2.1.0: one run, a result for each rule and line, and what the trace could not see as notifications.
+//! A trace in SARIF 2.1.0: one run, a result for each rule and line, and the gaps of the trace as notifications.
 //!
-//! The format is the OASIS standard "Static Analysis Results Interchange Format (SARIF) Version 2.1.0". GitHub refuses
-//! a whole file for one result without a location, so every result has one.
+//! The format is the OASIS standard "Static Analysis Results Interchange Format (SARIF) Version 2.1.0". GitHub rejects
+//! an entire file if one result has no location, so every result has one.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +21,7 @@ use cuda_pitfalls_trace::diagnosis::{self, DiagnosisRule};
 
 const SCHEMA: &str =
     "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json";
-/// The most places of a way through the user's code.
+/// Maximum number of locations in a path through the user's code.
 const MOST_FRAMES: usize = 40;
 const MOST_RELATED: usize = 8;
 /// Names and lines of code are cut to this many bytes.
@@ -285,7 +285,7 @@ fn related_locations(seen: &TraceView, root: &str, one: &Reported) -> Vec<Value>
         let call = shorten_text(&visible(&event.call), LONGEST);
         let mut location = physical_location(&place);
         location = with(location, "message", text(&qualify_message(&call, &place)));
-        // The standard asks for different ones.
+        // The standard requires different ones.
         if related.len() < MOST_RELATED && !related.contains(&location) {
             related.push(location);
         }
@@ -325,9 +325,9 @@ fn physical_location(place: &FileLine) -> Value {
     json!({ "physicalLocation": physical })
 }
 
-/// Returns the way from the user's first line to the call, outermost first, as viewers show it step by step: the user's
-/// own lines, such as those of imports, and the function of a package that the last of them called. `None` if it is one
-/// step.
+/// Returns the path from the user's first line to the call, outermost first, as viewers show it step by step: the
+/// user's own lines, such as those of imports, and the function of a package that the last of them called. `None` if it
+/// has only one step.
 fn way(seen: &TraceView, root: &str, event: &TraceEvent) -> Option<Vec<Value>> {
     let own = event.stack.users_all();
     let skipped = own.len().saturating_sub(MOST_FRAMES);

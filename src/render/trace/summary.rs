@@ -74,7 +74,7 @@ struct ProgramExit {
 struct RefusalSummary {
     /// Known details, in sentences.
     says: String,
-    /// The id of what `explain` knows of the status or the message, if it knows it.
+    /// The id of the entry of `explain` for the status or the message, if it has one.
     known: Option<String>,
     /// Meaning according to `explain`, in sentences.
     means: Option<String>,
@@ -109,7 +109,7 @@ struct Mask {
 /// A line of the user's own code.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub(super) struct Position {
-    /// The file, relative to the folder that the program was started in where it lies below it.
+    /// The file; if it lies below the folder that the program was started in, relative to that folder.
     file: String,
     /// The line.
     line: Option<u32>,
@@ -136,9 +136,9 @@ struct ContextSummary {
     primary: bool,
     /// Change of the memory of its GPU while it was created, in bytes.
     bytes: Option<i64>,
-    /// The user's own line that made it.
+    /// The user's own line that created it.
     at: Option<Position>,
-    /// The way from the user's line to the call, outermost first.
+    /// The path from the user's line to the call, outermost first.
     chain: Vec<String>,
     /// `true` if its process used the GPU; null if unknown.
     used: Option<bool>,
@@ -153,11 +153,11 @@ struct FindingSummary<'a> {
     finding: &'a Finding,
     /// Time of the finding since the start of the program, in nanoseconds.
     after_ns: Option<u64>,
-    /// The user's own line where it went wrong.
+    /// The user's own line where the program went wrong.
     at: Option<Position>,
 }
 
-/// Something that a program did against the policy.
+/// An action of a program that violates the policy.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 struct ViolationSummary<'a> {
     #[serde(flatten)]

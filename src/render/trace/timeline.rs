@@ -1,7 +1,7 @@
-//! The picture: memory of each GPU over time, and a lane per process with a mark for each event, all on one axis.
+//! The chart: memory of each GPU over time, and a lane per process with a mark for each event, all on one axis.
 //!
-//! Lanes and marks are elements whose offset is in percent, not a drawing that is scaled: their text
-//! and their size stay readable on a phone.
+//! Lanes and marks are elements whose offset is in percent, not a drawing that is scaled: their text and their size
+//! stay readable on a phone.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fmt::Write as _;
@@ -20,9 +20,9 @@ use cuda_pitfalls_trace::{EventKind, Trace};
 const MOST_LANES: usize = 48;
 const OPEN_LANES: usize = 12;
 const MOST_GPUS: usize = 16;
-/// Marks nearer than this many percent of the axis are one.
+/// Marks that are closer than this, in percent of the axis, are drawn as one.
 const NEAR: f64 = 1.6;
-/// The same where there are many lanes.
+/// The same for a chart with many lanes.
 const NEAR_OF_MANY: f64 = 4.0;
 /// Width of a label's character in percent of a track: on a phone, and on a desktop page.
 const NARROW_CHARACTER: f64 = 2.1;
@@ -31,7 +31,7 @@ const WIDE_CHARACTER: f64 = 1.0;
 const COLUMNS: f64 = 1000.0;
 const HEIGHT: f64 = 100.0;
 
-/// Returns the picture; empty without events.
+/// Returns the chart; empty without events.
 pub(super) fn draw_timeline(
     trace: &Trace,
     entries: &[TraceEntry],
@@ -105,7 +105,7 @@ fn memory_curves(trace: &Trace) -> BTreeMap<usize, Vec<(u64, i64)>> {
     curves
 }
 
-/// Draws the curve of each GPU, all with the same scale and color: a color is a kind of event.
+/// Draws the curve of each GPU, all with the same scale and color, because a color stands for a kind of event.
 fn draw_memory(out: &mut String, trace: &Trace, span: (u64, u64), axis: &Axis) {
     let curves = memory_curves(trace);
     if curves.is_empty() {
@@ -132,7 +132,7 @@ fn draw_memory(out: &mut String, trace: &Trace, span: (u64, u64), axis: &Axis) {
     }
 }
 
-/// Draws a curve; `scale` is the time and the memory that all of them cover.
+/// Draws a curve; `scale` is the time and the memory that all curves cover.
 fn draw_curve(
     out: &mut String,
     trace: &Trace,

@@ -1,4 +1,4 @@
-//! The last line: how many pitfalls, and how much memory contexts take that did no work.
+//! The last line: the number of pitfalls, and the memory of contexts that did no work.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -124,7 +124,7 @@ pub(super) fn call_totals(trace: &Trace) -> Vec<(&str, CallCount)> {
     calls
 }
 
-/// Returns the end of the program, if it did not end well.
+/// Returns the end of the program, if it was not successful.
 pub(super) fn ending_words(end: &End) -> Option<String> {
     match (&end.signal, end.code) {
         (Some(signal), _) => Some(format!("the program was ended by {signal}")),
@@ -165,7 +165,7 @@ mod tests {
             parts(&TraceView::bare(&trace)),
             ["no pitfall found in the recorded part"]
         );
-        // A fork without any known details is not passed over either.
+        // A fork without any known details is not left out either.
         let mut findings = fixture::findings(&fixture::trace());
         findings.truncate(1);
         (findings[0].severity, findings[0].rule) = (Severity::Note, "forked-unseen".to_owned());

@@ -102,7 +102,7 @@ fn missing_stacks(trace: &Trace) -> Vec<String> {
     lines
 }
 
-/// Reasons that differ in their numbers alone, such as PIDs, as their first one and how often each is given.
+/// Returns the reasons, with those that differ only in numbers, such as PIDs, merged and counted.
 fn group_alike<'a>(reasons: impl Iterator<Item = &'a str>) -> Vec<(&'a str, usize)> {
     let keyed = reasons.map(|why| {
         let words = why.replace(|letter: char| letter.is_ascii_digit(), "");

@@ -1,6 +1,6 @@
 //! A trace for people: what to change, what happened, and what could not be seen.
 //!
-//! Every form stays small however long the trace is: entries, findings and stacks have a budget.
+//! Every format stays small however long the trace is: entries, findings and stacks have a budget.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -22,13 +22,13 @@ use cuda_pitfalls_trace::policy::Violation;
 use cuda_pitfalls_trace::{FrameOwner, Trace, TraceEvent};
 
 const STYLE: &str = include_str!("style.css");
-/// The most cards of findings of a severity, and of violations.
+/// Maximum number of cards for findings of a severity, and for violations.
 const MOST_CARDS: usize = 40;
 const MOST_VARIABLES: usize = 40;
 const MOST_ROWS: usize = 150;
 const MOST_FRAMES: usize = 80;
 const MOST_LATE: usize = 10;
-/// The most places of a finding, and the most links from an event to findings.
+/// Maximum number of locations of a finding, and of links from an event to findings.
 const MOST_LINKS: usize = 5;
 
 /// Limits of a format.
@@ -89,10 +89,10 @@ struct TraceForm<'v, 'a> {
     firsts: HashMap<Alike<'a>, usize>,
     /// `true` if events belong to several processes.
     has_processes: bool,
-    /// The events that a finding tells.
+    /// The events that a finding describes.
     explained: HashSet<usize>,
     proofs: Vec<Scenario>,
-    /// The entries that the form has.
+    /// The entries that the format shows.
     listed: BTreeMap<usize, Block>,
 }
 
@@ -246,7 +246,7 @@ impl<'v, 'a> TraceForm<'v, 'a> {
         } else {
             (Tone::Doubt, format!("? {found}"))
         });
-        // The badges have said the first ones.
+        // The badges already show the first ones.
         let rest = seen.totals.get(badges.len()..).unwrap_or_default();
         let totals = rest.join(" · ");
         let mut blocks = vec![Block::heading(1, self.title_words()), Block::Badges(badges)];
@@ -501,7 +501,7 @@ impl<'v, 'a> TraceForm<'v, 'a> {
             if self.room.is_page {
                 Text::code(part)
             } else {
-                // A terminal breaks the way before arrows.
+                // A terminal breaks the path before arrows.
                 part.replace(' ', &UNBROKEN.to_string()).into()
             }
         });

@@ -1,6 +1,6 @@
 //! Blocks as parts of a page.
 //!
-//! The page is stricter than it needs to be: of our own Markdown too no link, image or tag gets through.
+//! The page is stricter than it needs to be: even in our own Markdown, no link, image or tag gets through.
 
 use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 

@@ -15,7 +15,7 @@ const NAME: usize = 12;
 /// The indentation of an entry's body, of code, and of a record's cells.
 const INDENT: &str = "    ";
 
-/// The widest that a page of text is set: longer lines are hard to read.
+/// Maximum width of a page of text: longer lines are hard to read.
 pub(crate) const PAGE: usize = 100;
 
 /// Coloring of words. No information is conveyed by color alone.
@@ -118,9 +118,9 @@ fn write_table(out: &mut String, table: &Table, width: usize) {
 
 /// Writes a text, and a word at the right of its last line, or on a separate line.
 fn write_beside(out: &mut String, text: &str, right: &str, width: usize) {
-    // Columns that are lined up by two spaces stay so.
+    // Columns that are aligned by two spaces stay aligned.
     let text = escape::terminal(text);
-    // What follows a short word in a column of its own, such as an answer, stays in its column.
+    // Text after a short word in its own column, such as an answer, stays in its column.
     let hang = text
         .split_once("  ")
         .map(|(word, _)| display_columns(word) + 2)
@@ -161,7 +161,7 @@ fn write_fact(out: &mut String, indent: &str, name: &str, text: &Text, width: us
     if display_columns(&head) * 2 <= width {
         write_text(out, &head, text, width);
     } else {
-        // Beside a name that is too long there is no room.
+        // Next to a name that is too long there is no room.
         let text = Text::from(head.trim_start()).then(text.clone());
         write_text(out, indent, &text, width);
     }

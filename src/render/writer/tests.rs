@@ -84,7 +84,7 @@ fn no_form_obeys_a_text_of_any_block() {
         );
     }
     crate::fixture::assert_inert(&forms[2]);
-    // What a reader of Markdown makes of it has no tag, link or image but the writer's own, and no table is broken.
+    // A reader of Markdown finds no tag, link or image in it except the writer's own, and no broken table.
     let parser = pulldown_cmark::Parser::new_ext(&forms[1], pulldown_cmark::Options::ENABLE_TABLES);
     let (mut cells, mut rows) = (0, 0);
     for event in parser {

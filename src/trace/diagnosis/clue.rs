@@ -15,7 +15,7 @@ use cuda_pitfalls_core::text::units;
 pub struct ClueKind {
     /// Its name in rules.
     pub name: String,
-    /// The facts that get a clue of this type.
+    /// A description of the facts that become a clue of this type.
     pub about: String,
     /// Its own attributes, in addition to [`common_attributes`].
     pub attributes: Vec<Attribute>,
@@ -82,13 +82,13 @@ pub(super) struct Clue<'a> {
     pub(super) kind: &'static ClueKind,
     values: BTreeMap<&'static str, Value>,
     pub(super) pid: u32,
-    /// The events that show it, by index; the first is where it went wrong.
+    /// The events that show it, by index; the program went wrong at the first one.
     pub(super) events: Vec<usize>,
-    /// The time when it went wrong.
+    /// The time when the program went wrong.
     pub(super) t_ns: u64,
     /// The stack of the first event, then those of other events that explain it.
     pub(super) stacks: Vec<&'a Stack>,
-    /// The UUID of the GPU that is concerned.
+    /// The UUID of the affected GPU.
     pub(super) gpu: Option<String>,
     /// The memory that the pitfall costs, in bytes.
     pub(super) bytes: Option<i64>,

@@ -38,7 +38,7 @@ pub(crate) fn line(event: &TraceEvent) -> String {
     })
 }
 
-/// Returns a clue about an event, with the attributes of every clue.
+/// Returns a clue about an event, with the attributes that every clue has.
 fn about<'a>(kind: &str, index: usize, event: &'a TraceEvent) -> Option<Clue<'a>> {
     let clue = Clue::new(kind, event.pid, event.t_ns)?;
     let mut clue = clue

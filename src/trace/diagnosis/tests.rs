@@ -7,7 +7,7 @@ use super::{Finding, Severity, embedded_rules, findings};
 use crate::fixture::{CONTEXT, PID, TraceBuilder, late_and_stray, uuid};
 use crate::{ConcurrentChange, EventKind, Frame, History, Stack, Trace};
 
-/// A rule, a trace that has a finding of it, and a trace that has not.
+/// A rule, a trace with a finding of it, and a trace without one.
 type Case = (&'static str, fn() -> Trace, fn() -> Trace);
 
 const CASES: &[Case] = &[
@@ -369,7 +369,7 @@ fn pinned(worked_on: &[usize]) -> Trace {
     .done()
 }
 
-/// Sets a mask of `0` on a machine of unlike GPUs, where it selects this GPU.
+/// Sets a mask of `0` on a machine with different GPUs, where it selects this GPU.
 fn order(order: &str, gpu: usize) -> Trace {
     let made = TraceBuilder::with_models(&["NVIDIA L4", "NVIDIA H200"]);
     let made = made.init(
@@ -452,7 +452,7 @@ fn reordered(mask: &str, gpus: &[usize]) -> Trace {
         .done()
 }
 
-/// Works on GPU 1 and 0, the latter in a pool thread, which has selected a device before or has not.
+/// Works on GPU 1 and 0, the latter in a pool thread that has or has not selected a device before.
 fn in_thread(selects: bool) -> Trace {
     let made = TraceBuilder::on(2)
         .init(&[], &[0, 1])

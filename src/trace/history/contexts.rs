@@ -67,7 +67,7 @@ impl ContextLife<'_> {
         else {
             return false;
         };
-        // The end of a primary context has no handle.
+        // The event at the end of a primary context has no handle.
         let is_same = ended == handle || (*ended == 0 && self.created.gpu == event.gpu);
         self.ended.is_none() && primary == is_primary && is_same
     }

@@ -3,7 +3,7 @@
 use super::{ContextLife, Init};
 use crate::{ProcessCounts, TraceEvent, TraceProcess};
 
-/// A program: a process from its start, or its last `exec`, to the next.
+/// A program: a process from its start, or from an `exec`, until the next `exec`.
 #[derive(Clone, Debug)]
 pub struct ProgramHistory<'a> {
     /// Its PID, which it shares with the programs before and after an `exec`.
@@ -47,8 +47,8 @@ impl<'a> ProgramHistory<'a> {
         self.init().is_some_and(Init::has_succeeded)
     }
 
-    /// Returns the `cuInit` that counts, if it succeeded before a time. It counts as successful without a recorded
-    /// return. A `cuInit` that failed because the trace has no device counts as successful too.
+    /// Returns the `cuInit` that counts, if it succeeded before a time. A `cuInit` without a recorded return counts as
+    /// successful. A `cuInit` that failed because the trace has no device counts as successful too.
     pub fn init_before(&self, t_ns: u64, has_no_device: bool) -> Option<&Init<'a>> {
         let init = self.init()?;
         if init.has_failed() && !has_no_device {
@@ -79,12 +79,12 @@ impl<'a> ProgramHistory<'a> {
             .is_used()
     }
 
-    /// Returns `true` if it created contexts and is known to have done no work on any GPU.
+    /// Returns `true` if the program created contexts but is known to have done no work on any GPU.
     pub fn is_idle(&self) -> bool {
         !self.contexts.is_empty() && self.contexts.iter().all(ContextLife::is_unused)
     }
 
-    /// Returns `true` if another program may have run at the same time: the trace may lack the end of either.
+    /// Returns `true` if another program may have run at the same time; the trace may lack the end of either.
     pub fn ran_beside(&self, other: &ProgramHistory<'_>) -> bool {
         self.began_ns() <= other.ended_ns() && other.began_ns() <= self.ended_ns()
     }

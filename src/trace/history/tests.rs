@@ -75,12 +75,12 @@ fn the_mask_is_what_the_cuinit_that_counts_has_read() {
         mask(asked(Some(""), Some("1"), Some("0"))).as_deref(),
         Some("1")
     );
-    // If no witness saw libcuda query it, it is the value of the variable at that time.
+    // If no witness saw libcuda query the mask, the mask is the value of the variable at that time.
     assert_eq!(mask(asked(None, None, None)).as_deref(), Some("1"));
     assert_eq!(mask_of(&TraceBuilder::on(1).done()), None);
 }
 
-/// A write before it is in time, though another `cuInit` had failed by then.
+/// A write before the successful `cuInit` is in time, although another `cuInit` had failed by then.
 #[test]
 fn the_cuinit_that_counts_is_the_one_that_succeeded() {
     let made = TraceBuilder::on(2)
@@ -164,7 +164,7 @@ fn work_belongs_to_the_program_not_the_pid() {
         .ends(&[0])
         .done();
     assert_eq!(used(&trace), [Some(false), Some(true)]);
-    // Counts of older versions have no program. Those of several programs were added up.
+    // Counts of older versions have no program. The counts of several programs were added up.
     trace
         .counts
         .iter_mut()

@@ -115,7 +115,7 @@ pub fn all_ledgers(trace: &Trace) -> Vec<Ledger<'_>> {
         .iter()
         .filter_map(|replay| replay.ledger(&holders, &totals))
         .collect();
-    // NVML may never report memory of another process that is mapped here for this one.
+    // Memory of another process that is mapped here may never be reported by NVML for this process.
     ledgers.retain(|ledger| !ledger.is_own || ledger.peak.charged_bytes != Some(0));
     ledgers.sort_by_key(|ledger| (std::cmp::Reverse(ledger.peak.charged_bytes), ledger.pid));
     ledgers
@@ -146,7 +146,7 @@ impl<'a> Replay<'a> {
         for reading in readings {
             let charged = match (reading.own_bytes, reading.used_bytes, before) {
                 (Some(own), ..) => Some(own),
-                // A process that NVML lists at other times has no memory while it does not.
+                // A process that NVML lists at other times has no memory while NVML does not list it.
                 (None, Some(_), _) if is_own => Some(0),
                 (None, Some(used), Some(before)) if !is_own => Some(used.saturating_sub(before)),
                 _ => None,

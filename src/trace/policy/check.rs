@@ -376,8 +376,8 @@ fn owner_bounds(table: &LedgerTable, key: &str) -> Option<[u64; 2]> {
     Some([least, least.saturating_add(perhaps)])
 }
 
-/// The longest gap between readings that decides a limit: memory may grow and shrink in a longer one. It is normally
-/// read fifty times a second.
+/// The longest gap between readings that still decides a limit, because memory may grow and shrink in a longer gap. It
+/// is normally read fifty times a second.
 const MOST_UNREAD_NS: u64 = 2_000_000_000;
 
 const CUT_SHORT: &str = "the trace is truncated, so later events are unknown";

@@ -389,7 +389,7 @@ fn unknown_use_leaves_stray_policy_undecided() {
     );
 }
 
-/// A process that holds 500 MiB of a context and 300 MiB of NCCL, of the 900 MiB that NVML reports.
+/// A process with 500 MiB for a context and 300 MiB for NCCL, out of the 900 MiB that NVML reports.
 fn ledger() -> TraceBuilder {
     let nccl = Frame::from_native(
         "ncclCommInitRank",

@@ -103,7 +103,7 @@ impl PolicyWord {
     }
 }
 
-/// Returns the word for a context on a device.
+/// Returns the policy word for a context on a device.
 fn context_word(text: &str, device: &str) -> Result<PolicyWord, WordError> {
     if let Some(number) = device.strip_prefix("cuda:") {
         return match number.parse() {
@@ -117,7 +117,7 @@ fn context_word(text: &str, device: &str) -> Result<PolicyWord, WordError> {
     }
 }
 
-/// Returns the word for more memory than a size.
+/// Returns the policy word for more memory than `size`.
 fn memory_word(text: &str, what: &str, size: &str) -> Result<PolicyWord, WordError> {
     if let Some(owner) = what.strip_prefix(OWNER) {
         let known: Vec<&str> = owner_keys().collect();
@@ -209,7 +209,7 @@ impl GpuWord {
         }
     }
 
-    /// Returns `true` if an event is about this GPU. None if the trace does not say.
+    /// Returns `true` if an event is about this GPU. None if the trace does not show it.
     pub(super) fn is_of(&self, trace: &Trace, event: &TraceEvent) -> Option<bool> {
         let uuid = event.gpu.as_deref()?;
         match self {

@@ -27,8 +27,8 @@ use cuda_pitfalls_instrument::traced::{CUDA_FOLDER, VARIABLE};
 /// The shortest time between two scans.
 const SCAN_NS: u64 = 50_000_000;
 const LONGEST_SCAN_NS: u64 = 250_000_000;
-/// The time between two scans, in durations of the last one; the next constant is for a scan because libcuda was
-/// opened.
+/// The time between two scans, as a multiple of the duration of the last one; the next constant applies to a scan
+/// because libcuda was opened.
 const SHARE: u64 = 20;
 const URGENT_SHARE: u64 = 10;
 /// The time within which the loader must have loaded the hook.
@@ -116,7 +116,7 @@ struct Descendant {
 struct ProcessScan {
     began_ns: u64,
     opened: Opened,
-    /// The processes that ran at the last scan and are not found yet.
+    /// The processes that ran at the last scan and that this scan has not found yet.
     before: BTreeMap<u32, Descendant>,
     /// The processes that had ended at the last scan.
     ended_before: BTreeSet<(u32, ProgramIdentity)>,
@@ -145,7 +145,7 @@ pub(super) struct Descendants {
     heard: BTreeMap<u32, ProgramIdentity>,
     /// `true` if one of them sent its first message since the last scan.
     has_news: bool,
-    /// The number of times that such a program had loaded libcuda at the last scan.
+    /// The number of times that a reporting program had loaded libcuda at the last scan.
     loads: Option<u64>,
     /// Processes that may have used CUDA unseen, each with the sentence about it.
     unseen: BTreeMap<(u32, ProgramIdentity), String>,
@@ -366,7 +366,7 @@ impl Descendants {
         match process.attachment {
             // A process that only had the file open may load it now.
             Attachment::UsesCuda(_) if process.has_libcuda => process,
-            // Its opening libcuda explains that libcuda was opened.
+            // This process opened libcuda, which explains the open.
             Attachment::Attached if !opened.libcuda || process.has_libcuda => process,
             _ => self.look(pid, process),
         }
@@ -470,8 +470,8 @@ impl Descendants {
         let Ok(environment) = read(&format!("/proc/{pid}/environ"), MOST_ENVIRONMENT) else {
             return Some(Untraced::Unreadable);
         };
-        // The kernel writes the vector before the environment, and the start of the stack after it. A program between
-        // the two, or one that ends, is not one without variables.
+        // The kernel writes the vector before the environment, and the start of the stack after it. An empty
+        // environment between the two, or at the end of a program, does not mean that the program has no variables.
         if environment.is_empty() && !has_started(pid, identity) {
             return None;
         }
@@ -567,7 +567,7 @@ struct ProcessStatus {
     is_zombie: bool,
     threads: u64,
     /// The page faults of its waited-for children, and of their children. Each child has some, so the number rises with
-    /// each, even with the shortest.
+    /// every child, even the shortest.
     waited_faults: u64,
 }
 

@@ -28,8 +28,8 @@ use cuda_pitfalls_instrument::supervisor::{self, is_alive};
 use page::SharedPage;
 use process::{HolderNumbers, MemoryTaker, ProcessLedger, ends_context};
 
-/// The maximum number of NVML readings while a process allocates: its page and NVML would otherwise describe two
-/// moments.
+/// The maximum number of NVML readings while a process allocates, because its page and NVML would otherwise describe
+/// two moments.
 const MOST_TRIES: usize = 4;
 
 /// The program of the MPS server, which does the work of its clients.

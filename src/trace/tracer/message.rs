@@ -25,7 +25,7 @@ use cuda_pitfalls_fake::counts::{DEVICES, LANES};
 const LONGEST: usize = 256 << 10;
 /// The time that a sender waits for an answer. It sends its message completely and at once.
 pub(super) const PATIENCE_NS: u64 = 2_000_000_000;
-/// The longest time for opening a file. The stack is not awaited much longer.
+/// The longest time for opening a file. The wait for the stack is not much longer.
 const OPENING: Timespec = Timespec {
     tv_sec: 0,
     tv_nsec: 500_000_000,
@@ -83,7 +83,7 @@ pub(super) enum Notice {
     After,
     /// A process begins to record the owners of its memory, on a page whose descriptor comes with the message.
     Ledger,
-    /// A caller holds memory for the first time, in this row of the page.
+    /// A caller holds memory for the first time; this is its row of the page.
     Holder { row: u32, memory: MemoryKind },
     /// The process holds more memory of this GPU than ever before, and is about to free some of it.
     Peak,

@@ -18,7 +18,7 @@ use cuda_pitfalls_instrument::traced::{CUDA_FOLDER, HOOK, VARIABLE, hook_beside}
 /// The names of files in the folder (src/fake/shim/post.rs).
 const SOCKET_NAME: &str = "socket";
 const TALLY_NAME: &str = "tally";
-/// The position of the unreported processes among the numbers that every process shares with the tracer
+/// The index of the unreported processes in the list of numbers that every process shares with the tracer
 /// (src/fake/shim/post.rs): the number of the tracer's seccomp filters; the number of times that a process stopped
 /// reporting, and the first of these processes; the number of loads of libcuda.
 const UNREPORTED_AT: usize = 1;

@@ -4,8 +4,8 @@
 //! socket, because its receiver may check the writing process (the journal does). A regular file is read when the
 //! program has ended. Instead of a pipe the program gets another pipe, and a process of ours passes the bytes on. That
 //! process ends when no process can write any more. So a child that outlives the tracer is not killed by SIGPIPE, and a
-//! reader that goes away ends the program as before. If stdout is the same pipe, it takes the same way, so that the
-//! order remains.
+//! reader that goes away ends the program as before. If stdout is the same pipe, it takes the same path, so that the
+//! order is kept.
 
 use std::fs::{File, Metadata, metadata};
 use std::io::{self, PipeReader, PipeWriter};
@@ -142,7 +142,7 @@ impl PassedStderr {
             most_bytes,
         };
         let mut piece = [0; PIECE_BYTES];
-        // SAFETY: the child makes system calls alone, which allocate nothing, and never returns.
+        // SAFETY: the child makes only system calls, which allocate nothing, and never returns.
         match unsafe { libc::fork() } {
             -1 => Err(io::Error::last_os_error()),
             // SAFETY: this is the child, and the ring has this length.
@@ -192,7 +192,7 @@ impl PassedStderr {
     }
 }
 
-/// Returns the bytes after the progress.
+/// Returns the address of the bytes after the progress.
 fn ring_bytes(progress: *mut PassingProgress) -> *mut u8 {
     progress.wrapping_add(1).cast()
 }
@@ -200,7 +200,7 @@ fn ring_bytes(progress: *mut PassingProgress) -> *mut u8 {
 /// Passes the bytes of a pipe on to our stderr, until no process can write to the pipe, or no process reads our stderr.
 ///
 /// # Safety
-/// Must be called only in a child of `fork`. A ring of `most_bytes` must follow `progress`.
+/// Must be called only in a child of `fork`. `progress` must be followed by a ring of `most_bytes` bytes.
 unsafe fn pass_on(
     reader: &PipeReader,
     progress: *mut PassingProgress,

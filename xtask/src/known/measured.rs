@@ -56,7 +56,7 @@ struct CallRun {
     pub(super) reads_mask: Option<bool>,
     /// `true` if it creates a context.
     pub(super) makes_context: Option<bool>,
-    /// By how much NVML's `used` grew on each GPU, with the newest of these versions.
+    /// Growth of NVML's `used` on each GPU, with the newest of these versions.
     pub(super) used_bytes: Option<Vec<i64>>,
     /// The name of the status that it returned.
     pub(super) status: Option<String>,
@@ -103,7 +103,7 @@ impl MeasuredFacts {
         });
     }
 
-    /// Adds what refusals cause. What two machines agree on is there once.
+    /// Adds the effects of denials. Results that two machines agree on are stored once.
     fn add_needs(&mut self, rows: &[NeedRow], machine: &Machine) {
         // The needs of a framework in addition to the driver are not needs of CUDA.
         let of_cuda = rows.iter().filter(|row| !row.program.is_framework());

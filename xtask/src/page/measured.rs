@@ -372,7 +372,7 @@ impl<'m> Reference<'m> {
     }
 }
 
-/// Writes on what the answer rests, and the table of machines.
+/// Writes the evidence for the answer, and the table of machines.
 pub(super) fn write_machines(out: &mut String, scenario: &Scenario, own: &[&Measurement]) {
     out.push_str("\n## Measured\n");
     if own.is_empty() {

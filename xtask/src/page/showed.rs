@@ -86,7 +86,7 @@ struct ObservationTable<'m> {
 impl<'m> ObservationTable<'m> {
     fn new(measurement: &'m Measurement) -> ObservationTable<'m> {
         let mut facts = FactKind::kinds_with_column();
-        // The lines above say what they called.
+        // The lines above already show the calls.
         facts.retain(|kind| kind.key != "calls" || !measurement.is_of_lines());
         let mut head = vec!["case", "after", "returned"];
         for kind in &facts {

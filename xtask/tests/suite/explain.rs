@@ -119,7 +119,7 @@ fn texts_are_of_threads_name_answers_and_are_in_no_scenario() {
             assert!(is_answer(answer), "{answer} is no answer");
         }
     }
-    // The texts that were put away must not be a reason for a message, so only the others can be copied.
+    // The texts that were set aside must not be a reason for a message, so only the others can be copied.
     for phrase in &files[0].phrase {
         for said in scenarios.iter().flat_map(|scenario| &scenario.says) {
             let (words, said) = (plain(&phrase.words), plain(said));

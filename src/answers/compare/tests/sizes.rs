@@ -35,7 +35,7 @@ fn sizes(is_masked: bool, sees_all: bool, change: impl Fn(&mut Observation)) -> 
     })
 }
 
-/// Lets the memory of GPUs change by as much at every step.
+/// Adds the same change of the memory of these GPUs to every step.
 fn touch(outcome: &mut Observation, gpus: &[String], class: Class) {
     for step in &mut outcome.steps {
         let memory = MemoryObservation {

@@ -10,7 +10,7 @@ use cuda_pitfalls_core::refusal;
 /// Needs of a program.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Least {
-    /// Files and system calls that every error makes a difference for.
+    /// Files and system calls for which every error makes a difference.
     pub needed: BTreeSet<String>,
     /// Files and system calls that make no difference if they are denied, with an error that makes no difference.
     pub refusable: BTreeMap<String, String>,

@@ -117,7 +117,7 @@ pub(super) fn left_out() -> Vec<LeftOut> {
 
 /// Returns the questions about `programs` that follow from these rows, on a machine with this many GPUs; empty if all
 /// have run. The order is: the controls; every denial once; in children, those that changed anything; everything that
-/// changed nothing together; and at last, what changed anything again, `repeat` times.
+/// changed nothing together; and finally, `repeat` times, everything that changed anything.
 pub fn next(
     rows: &[NeedRow],
     gpus: usize,

@@ -488,8 +488,8 @@ impl LineHistory<'_> {
             }
         }
         let (read_ns, before) = baseline?;
-        // On a busy machine the reading after a context of the earlier lines may be missing, or may have too late a
-        // time. The context would then be attributed to this line.
+        // On a busy machine the reading after a context of the earlier lines may be missing, or its timestamp may be
+        // too late. The context would then be attributed to this line.
         for life in &self.history.contexts {
             let made = life.created;
             if made.t_ns >= self.ask_ns || self.trace.gpu_index(made.gpu.as_deref()) != Some(index)

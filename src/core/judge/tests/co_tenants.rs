@@ -112,7 +112,7 @@ fn footprint_effect_is_undetermined_with_a_co_tenant() {
         "{}",
         verdict.detail
     );
-    // Beside a fact that tells trap and control apart it is left out, and the verdict says so.
+    // Next to a fact that distinguishes trap and control, the footprint is left out, and the verdict mentions that.
     plan.effect = vec![count_is(1), memory_is(Class::Init)];
     plan.cases[1].expect.clear();
     let traps = || vec![taking(1, CONTEXT, 0); 5];
@@ -127,7 +127,7 @@ fn footprint_effect_is_undetermined_with_a_co_tenant() {
         "{}",
         verdict.detail
     );
-    // Where that fact is the same in both, the footprint would have had to decide.
+    // If that fact is the same in both, only the footprint could have decided.
     let verdict = verdict_with(&plan, &mut cases(traps(), traps()), &beside());
     assert_eq!(verdict.reason, Some(Reason::Unobservable));
     plan.cases.truncate(1);
@@ -163,7 +163,7 @@ fn attempts_that_differ_by_a_footprint_are_no_surprise() {
         (Kind::Inconclusive, Some(Reason::Contaminated))
     );
     assert_eq!(verdict.expectation, ExpectationMet::NoExpectation);
-    // What every attempt shows is a surprise all the same.
+    // A fact that every attempt shows is unexpected all the same.
     let verdict = verdict_with(
         &plan,
         &mut cases(attempts(&[1; 5]), vec![taking(2, 0, 2 * CONTEXT); 5]),
@@ -273,7 +273,7 @@ fn impossible_memory_changes_belong_to_co_tenants() {
         is_contaminated(&all, &after([0, FOOTPRINT]), &idle()),
         "less than before the worker"
     );
-    // Another run was given the second GPU: what happens there says nothing here.
+    // The second GPU was assigned to another run, so its changes do not matter here.
     let ours = [calibration("GPU-0")];
     assert!(!is_contaminated(&masked, &after([more, 0]), &ours));
 }
@@ -332,7 +332,7 @@ fn a_gpu_that_is_not_as_it_was_calibrated_is_somebody_elses() {
         "a co-tenant that only called cuInit came"
     );
     assert!(before(0, at(FOOTPRINT)), "it left");
-    // A calibration that was taken later is not about this attempt.
+    // A later calibration does not apply to this attempt.
     assert!(!before(
         FOOTPRINT,
         Calibration {
@@ -340,6 +340,6 @@ fn a_gpu_that_is_not_as_it_was_calibrated_is_somebody_elses() {
             ..at(0)
         }
     ));
-    // Older reports do not say.
+    // Older reports do not contain this.
     assert!(!before(FOOTPRINT, calibration("GPU-0")));
 }

@@ -207,7 +207,7 @@ fn what_was_not_observed_is_unknown() {
             "{check:?}"
         );
     }
-    // Nothing is known of a call that did not return either.
+    // A call that did not return gives no information either.
     checks.push(at(facts!(value: bytes("count", 2))));
     for check in checks {
         assert_eq!(
@@ -409,7 +409,7 @@ fn what_hides_leaves_the_rest_of_a_check_standing() {
         with(at(facts!(memory: touch(), value: bytes("nothing", 1)))),
         '?'
     );
-    // NVML that does not list the worker's PID says nothing against it.
+    // An NVML list without the worker's PID is not evidence against the fact.
     assert_eq!(with(at(facts!(process_bytes: bytes("gpu0", 0)))), 'u');
 }
 

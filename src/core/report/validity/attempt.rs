@@ -115,7 +115,7 @@ const ATTEMPT: [AttemptCheck; 16] = [
                     continue;
                 };
                 let before = last.insert(entry.process.as_deref(), t_ns);
-                // What a worker left behind may speak later.
+                // Processes that a worker left behind may send events later.
                 let is_late = entry.process.is_none() && t_ns > made.recording().ended_ns();
                 let is_early = t_ns < before.unwrap_or(made.recording().started_ns);
                 if is_early || is_late || !made.run.has_time(t_ns) {
@@ -169,7 +169,7 @@ const ATTEMPT: [AttemptCheck; 16] = [
             };
             let end = polling.t_ns.saturating_add(polling.elapsed_ns);
             let time = polling.t_ns..=end;
-            // A sampler that was lost read nothing, and says no time.
+            // A lost sampler read nothing, and reports no time.
             if polling.reads == 0 {
                 return false;
             }
@@ -327,7 +327,7 @@ pub(super) fn all_attempts<'r>(report: &ReportView<'r>) -> Vec<MadeAttempt<'r>> 
     all
 }
 
-/// Checks every attempt, and that no two of them are one.
+/// Checks every attempt, and that no two of them are the same.
 pub(super) fn check(report: &ReportView<'_>) -> Result<(), Contradiction> {
     let mut all = all_attempts(report);
     for made in &all {

@@ -13,7 +13,7 @@ use super::tree::{Data, Node, TreeEntry, TreeKey};
 use crate::refusal::{self, Refused};
 use crate::scenario::{Hazard, Scalar, environment};
 
-/// Larger allocations must be announced by a hazard, in bytes.
+/// Maximum allocation without a hazard that announces it, in bytes.
 const MOST_BYTES: i64 = 1 << 30;
 
 /// A name that an earlier step bound with `as`.

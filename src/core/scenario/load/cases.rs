@@ -23,7 +23,7 @@ const MOST_STEPS: usize = 256;
 /// The keys of a step other than its call.
 const BESIDE: [&str; 5] = ["label", "on", "from", LINE_VALUE, LINE_VARIES];
 
-/// The most bytes of a Python line. Longer code is a program, and belongs in a module.
+/// Maximum size of a Python line, in bytes. Longer code is a program, and belongs in a module.
 const MOST_LINE_BYTES: usize = 16 << 10;
 
 /// A library that a process can have a private copy of.

@@ -1,4 +1,4 @@
-//! Checks the conditions on the machine for an expectation.
+//! Checks the conditions that an expectation has on the machine.
 
 use std::ops::Range;
 
@@ -7,7 +7,7 @@ use super::parameters::{Parameters, check_scalar};
 use super::reader::Reader;
 use crate::scenario::When;
 
-/// Checks that a condition requires values that the parameters of the file have.
+/// Checks that a condition requires only parameter values that the file has.
 pub(super) fn check_when(
     reader: &mut Reader<'_>,
     when: &When,

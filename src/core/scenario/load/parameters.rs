@@ -11,7 +11,7 @@ use super::diagnostic::suggest_name;
 use super::reader::{Reader, is_gpu, split_placeholder};
 use crate::scenario::Scalar;
 
-/// More instances would occupy a GPU for hours.
+/// Maximum number of instances: more would occupy a GPU for hours.
 const MOST_INSTANCES: usize = 64;
 
 /// Other forms in which a template may write a GPU.
@@ -294,7 +294,7 @@ impl<'p> Combination<'p> {
 
     fn fill_text(&self, reader: &mut Reader<'_>, text: &str, place: &Range<usize>) -> String {
         if self.are_wrong {
-            // The errors of the parameters are reported, and none about what they would be filled into.
+            // The errors of the parameters are reported, but no errors about the places where they are filled in.
             reader.unfilled.push(place.clone());
             return text.to_string();
         }

@@ -39,7 +39,7 @@ impl Properties {
 }
 
 impl Access {
-    /// Refuses anything but reading and writing by one device.
+    /// Rejects anything but reading and writing by one device.
     fn check(process: &SimulatedProcess, access: &In<Self>, count: usize) -> Outcome {
         access.given()?;
         if count != 1 {

@@ -19,8 +19,8 @@ impl Identity {
 
     /// Reads the identity of a process, and whether it has ended and its parent has not waited for it.
     pub fn read(pid: u32) -> Option<(Self, bool)> {
-        // The first thread's file says the same as the process's own. An emulator such as qemu-user makes up the
-        // latter for the process that reads it, with another start time than everybody else sees.
+        // The first thread's file says the same as the process's own. An emulator such as qemu-user makes up the latter
+        // for the process that reads it, with another start time than all others see.
         let stat = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/stat")).ok()?;
         // The name in field 2 may hold spaces and parentheses, so fields are counted from the last one.
         let mut fields = stat.rsplit_once(')')?.1.split_ascii_whitespace();

@@ -26,7 +26,7 @@ impl Account {
         self.machine.ok_or(NOT_INITIALIZED)
     }
 
-    /// Takes device memory, or fails with out-of-memory when the GPU has less than that left.
+    /// Takes device memory, or fails with out-of-memory if the GPU has less than that left.
     pub fn charge(&mut self, gpu: usize, bytes: u64) -> Outcome {
         if bytes == 0 {
             return Ok(());
@@ -45,13 +45,13 @@ impl Account {
         let _ = self.publish(gpu);
     }
 
-    /// Notes one context more on a GPU.
+    /// Records one more context on a GPU.
     pub fn context_made(&mut self, gpu: usize) -> Outcome {
         self.contexts[gpu] += 1;
         self.publish(gpu)
     }
 
-    /// Notes one context less on a GPU.
+    /// Records one context fewer on a GPU.
     pub fn context_gone(&mut self, gpu: usize) {
         self.contexts[gpu] = self.contexts[gpu].saturating_sub(1);
         let _ = self.publish(gpu);

@@ -25,9 +25,9 @@ pub enum DeviceMemoryKind {
     Plain {
         context: u64,
     },
-    /// Handed out in stream order, from a pool.
+    /// Allocated in stream order, from a pool.
     Pooled,
-    /// Made by `cuMemCreate` and mapped by `cuMemMap`.
+    /// Created by `cuMemCreate` and mapped by `cuMemMap`.
     Mapped,
     /// A variable of a module.
     Variable,

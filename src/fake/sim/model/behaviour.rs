@@ -84,8 +84,8 @@ pub enum CallEffect {
     Unknown,
 }
 
-/// Returns what a call of the runtime does before its own work, in this runtime version. A call that is not listed
-/// needs a context.
+/// Returns the effect of a runtime call before its own work, in this runtime version. A call that is not listed needs a
+/// context.
 ///
 /// Measured without a context are the versions, the two last-error calls, `cudaGetDeviceCount`, `cudaGetDevice`,
 /// `cudaSetDevice`, `cudaInitDevice`, `cudaGetDeviceFlags`, `cudaChooseDevice`, the queries of events and those of one

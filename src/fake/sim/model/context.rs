@@ -119,7 +119,7 @@ impl Context {
         self.streams = self.streams.saturating_sub(1);
     }
 
-    /// Takes the memory of a module.
+    /// Allocates the memory of a module.
     pub fn add_module(&mut self, account: &mut Account, image: &PtxImage) -> Outcome {
         let gpu = account.machine()?.gpu(self.gpu);
         self.charge_device_code(account, image, gpu)?;
@@ -127,7 +127,7 @@ impl Context {
         self.charge(account, gpu.module_bytes)
     }
 
-    /// Gives back the memory of a module, and with the last one that has variables the block that they share.
+    /// Frees the memory of a module, and with the last one that has variables also the block that they share.
     pub fn remove_module(&mut self, account: &mut Account, image: &PtxImage) -> Outcome {
         self.refund(account, image.large_variables_bytes());
         if image.has_small_variables() {
@@ -207,7 +207,7 @@ impl Context {
         let (description, gpu) = (&machine.description, machine.gpu(self.gpu));
         let before = stack_charge(self.limits.stack_bytes, description, gpu).unwrap_or(0);
         let after = stack_charge(value, description, gpu).ok_or(INVALID_VALUE)?;
-        // Measured: the memory is taken when the limit is set, and a lower one gives it back as promptly.
+        // Measured: the memory is allocated when the limit is set, and a lower limit frees it as promptly.
         if after > before {
             self.charge(account, after - before)
                 .map_err(|_| INVALID_VALUE)?;

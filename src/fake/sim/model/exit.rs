@@ -4,7 +4,7 @@
 use crate::c;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// The process leaves by `exit`, and the handler has run.
+/// `true` if the process leaves by `exit`, and the handler has run.
 static HAS_RUN: AtomicBool = AtomicBool::new(false);
 
 /// Handlers that are registered later run before this one and find everything in place; those registered earlier run

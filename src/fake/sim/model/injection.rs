@@ -14,7 +14,7 @@ static HOOK: OncePerProcess = OncePerProcess::new();
 /// code of the caller's, which may take its time and may call the driver.
 pub fn call() {
     HOOK.run(|| {
-        // An empty name would be the program itself to the loader. What the real driver makes of it is not known.
+        // An empty name would be the program itself to the loader. The real driver's behavior is not known then.
         let Some(path) = c::env(INJECTION_VARIABLE).filter(|path| !path.is_empty()) else {
             return false;
         };
@@ -30,7 +30,7 @@ pub fn call() {
 /// Work that is done once in a process, and in a forked child unless it was done before the fork. Other threads wait
 /// for it. This is not a lock, which a forked child could inherit held.
 struct OncePerProcess {
-    /// [`NOT_DONE`], [`DONE`], or the process whose thread is at it.
+    /// [`NOT_DONE`], [`DONE`], or the process whose thread does the work.
     by: AtomicU32,
 }
 
@@ -67,7 +67,7 @@ impl OncePerProcess {
             match by {
                 DONE => return,
                 _ if by == process => std::thread::sleep(PAUSE),
-                // A thread of the parent was at it when this process was forked. It is not here and will not end.
+                // A thread of the parent did the work when this process was forked. It is not here and will not end.
                 _ => drop(self.by.compare_exchange(
                     by,
                     NOT_DONE,
@@ -91,7 +91,7 @@ mod tests {
     #[test]
     fn a_child_does_not_wait_for_a_thread_of_its_parent() {
         let (once, mut reached) = (OncePerProcess::new(), false);
-        // What a child finds that was forked while a thread of its parent was at it.
+        // The state in a child that was forked while a thread of its parent was doing the work.
         once.by.store(c::pid() + 1, Ordering::SeqCst);
         once.run(|| {
             reached = true;

@@ -23,9 +23,9 @@ pub struct ContextLimits {
     pub stack_bytes: u64,
     pub printf_fifo_bytes: u64,
     pub malloc_heap_bytes: u64,
-    /// The heap exists in its final size.
+    /// `true` if the heap exists in its final size.
     pub heap_fixed: bool,
-    /// The printf buffer exists in its final size.
+    /// `true` if the printf buffer exists in its final size.
     pub printf_fixed: bool,
 }
 

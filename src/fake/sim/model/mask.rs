@@ -58,7 +58,7 @@ fn selected_gpus(
         if *by_uuid.get_or_insert(is_uuid) != is_uuid {
             break;
         }
-        // A GPU that is not counted, since its file may not be opened, has no name either
+        // A GPU that is not counted, since its file may not be opened, cannot be selected either
         // (refused/mask-counts-what-is-left).
         let gpu = if is_uuid {
             by_prefix(token, gpus).filter(|gpu| ordered.contains(gpu))

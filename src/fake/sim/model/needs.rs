@@ -94,7 +94,7 @@ pub fn check_init() -> Outcome {
         OPERATING_SYSTEM,
     )?;
     fails(file("/proc/self/maps").is_some(), OUT_OF_MEMORY)?;
-    // The C library makes its threads by another call where it has not this one.
+    // The C library creates its threads by another call if it does not have this one.
     fails(CLONE3.refused() == Some(EPERM), OPERATING_SYSTEM)?;
     fails(file("/proc/self/task/1/comm").is_some(), OPERATING_SYSTEM)?;
     fails(

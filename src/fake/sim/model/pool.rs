@@ -1,6 +1,6 @@
 //! The default memory pool of a device, behind `cudaMallocAsync`.
 
-/// A pool. Memory that it reserved counts as used on the GPU until the pool gives it back.
+/// A pool. Memory that it reserved counts as used on the GPU until the pool frees it.
 #[derive(Clone, Debug)]
 pub struct MemoryPool {
     used: u64,
@@ -35,13 +35,13 @@ impl MemoryPool {
         Some(wanted.saturating_sub(self.reserved))
     }
 
-    /// Hands out `bytes` after `more` were reserved.
+    /// Allocates `bytes` after `more` were reserved.
     pub fn take_bytes(&mut self, bytes: u64, more: u64) {
         self.reserved += more;
         self.used += bytes;
     }
 
-    /// Takes `bytes` back in stream order; they stay reserved.
+    /// Frees `bytes` in stream order; they stay reserved.
     pub fn give_back(&mut self, bytes: u64) {
         self.used -= bytes;
     }

@@ -29,7 +29,7 @@ impl Primary {
         Ok(std::mem::take(&mut self.active))
     }
 
-    /// Destroys the context under all its users, whose retains stay (context/release-after-reset-is-lost); `true` when
+    /// Destroys the context although it has users, whose retains stay (context/release-after-reset-is-lost); `true` if
     /// there was one.
     pub fn reset(&mut self) -> bool {
         self.runtime_retained = false;

@@ -1,4 +1,4 @@
-//! The status codes the model answers with. Driver and runtime share these numbers.
+//! The status codes that the model returns. Driver and runtime share these numbers.
 
 use crate::machine::NoMachine;
 

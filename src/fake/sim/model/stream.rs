@@ -19,7 +19,7 @@ pub struct StreamEvent {
 }
 
 impl StreamEvent {
-    /// `cuEventElapsedTime` up to another event, in milliseconds: both must be recorded, and both be of one device.
+    /// `cuEventElapsedTime` up to another event, in milliseconds: both must be recorded, and belong to one device.
     pub fn elapsed_ms(&self, end: &Self) -> Outcome<f32> {
         let (Some(from), Some(to)) = (self.recorded, end.recorded) else {
             return Err(INVALID_HANDLE);

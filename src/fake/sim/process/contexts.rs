@@ -7,7 +7,7 @@ use crate::model::thread::Thread;
 use crate::process::SimulatedProcess;
 
 impl SimulatedProcess {
-    /// Makes a context, and loads into it the libraries that are loaded into every new one.
+    /// Creates a context, and loads into it the libraries that are loaded into every new one.
     fn make_context(&mut self, handle: u64) -> Outcome {
         let devices = self.devices.len();
         needs::check_context(self.contexts.get(handle)?.gpu)?;
@@ -19,8 +19,8 @@ impl SimulatedProcess {
             .inspect_err(|_| self.end_context(handle))
     }
 
-    /// Ends a context: memory, modules, streams and events go with it. Stream-ordered allocations stay, since they
-    /// belong to a pool.
+    /// Destroys a context together with its memory, modules, streams and events. Stream-ordered allocations stay, since
+    /// they belong to a pool.
     fn end_context(&mut self, handle: u64) {
         let Ok(context) = self.contexts.get_mut(handle) else {
             return;
@@ -48,7 +48,7 @@ impl SimulatedProcess {
         Ok(())
     }
 
-    /// `cuDevicePrimaryCtxReset`: destroys the context under all its users.
+    /// `cuDevicePrimaryCtxReset`: destroys the context although it has users.
     pub fn reset_primary(&mut self, device: usize) {
         if self.devices[device].primary.reset() {
             self.end_context(self.devices[device].primary_handle);

@@ -35,8 +35,8 @@ impl SimulatedProcess {
             .ok_or(INVALID_HANDLE)
     }
 
-    /// `cuLaunchKernel`: the kernel must be of the stream's context, whichever is current
-    /// (device/launch-on-foreign-stream, device/explicit-stream-without-a-context). A library's kernel is of every
+    /// `cuLaunchKernel`: the kernel must belong to the stream's context, whichever is current
+    /// (device/launch-on-foreign-stream, device/explicit-stream-without-a-context). A library's kernel belongs to every
     /// context.
     pub fn launch(
         &mut self,

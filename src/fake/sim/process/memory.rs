@@ -126,7 +126,7 @@ impl SimulatedProcess {
         Ok(())
     }
 
-    /// Refuses a range that is not within one piece of device memory, of whatever device.
+    /// Rejects a range that is not within one piece of device memory, of whatever device.
     pub fn check_range(&self, address: u64, bytes: u64) -> Outcome {
         self.find_piece(address, bytes).map(drop)
     }

@@ -26,7 +26,7 @@ impl SimulatedProcess {
         self.give_to_pool(address).map(drop).ok_or(SIM_NOT_MODELLED)
     }
 
-    /// Gives memory back to its pool, and returns the pool's device; `None` for memory that is of no pool.
+    /// Frees memory to its pool, and returns the pool's device; `None` for memory that belongs to no pool.
     pub fn give_to_pool(&mut self, address: u64) -> Option<usize> {
         let memory = self.pooled.remove(&address)?;
         self.devices[memory.device].pool.give_back(memory.bytes);

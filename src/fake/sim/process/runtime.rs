@@ -12,7 +12,7 @@ impl SimulatedProcess {
     /// Executes the runtime's own first step: `cuInit`. The runtime remembers a "no device" result.
     pub fn runtime_init(&mut self) -> Outcome {
         if self.runtime_found_none {
-            // What it says once the driver has found a device after all is not known.
+            // What it returns once the driver has found a device after all is not known.
             return Err(if self.phase == Phase::Ready {
                 SIM_NOT_MODELLED
             } else {
@@ -23,7 +23,7 @@ impl SimulatedProcess {
             needs::check_runtime()?;
         }
         let outcome = self.init();
-        // The runtime keeps saying so, whatever the mask becomes. Measured with 13.0, for `cudaGetDeviceCount`.
+        // The runtime keeps returning this, however the mask changes. Measured with 13.0, for `cudaGetDeviceCount`.
         self.runtime_found_none = outcome == Err(NO_DEVICE);
         outcome
     }
@@ -62,7 +62,7 @@ impl SimulatedProcess {
                 let context = self.contexts.get(handle)?;
                 if !context.alive {
                     if !context.primary {
-                        // The runtime has its own name for it (device/destroyed-while-current-elsewhere).
+                        // The runtime has its own error for it (device/destroyed-while-current-elsewhere).
                         return Err(INVALID_CONTEXT);
                     }
                     self.runtime_primary(context.device)?;
@@ -96,7 +96,7 @@ impl SimulatedProcess {
         } else {
             Ok(())
         };
-        // After a fault the device is selected although its context cannot be made (fault/other-gpu-of-the-process).
+        // After a fault the device is selected although its context cannot be created (fault/other-gpu-of-the-process).
         if outcome.is_ok() || outcome == Err(DEVICE_UNAVAILABLE) {
             thread.set_current(Some(self.devices[device].primary_handle));
             thread.device = device;

@@ -91,7 +91,7 @@ impl SimulatedProcess {
         Ok(())
     }
 
-    /// `cuEventRecord`: event and stream must be of one context.
+    /// `cuEventRecord`: event and stream must belong to one context.
     pub fn record(&mut self, event: u64, stream: u64, current: ContextOwner) -> Outcome {
         let of_stream = self.stream_owner(stream, Ok(current))?;
         if self.event(event)?.owner != of_stream {

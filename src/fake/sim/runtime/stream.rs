@@ -42,7 +42,7 @@ runtime_symbols! {
 
     fn cudaStreamWaitEvent(stream: u64, event: u64, flags: u32) = call_in(|process, _, context| {
         process.stream_owner(stream, Ok(context))?;
-        // The event may be of another device; the flags have no use but the external one.
+        // The event may belong to another device; the flags have no use but the external one.
         process.event(event)?;
         if flags <= 1 { Ok(()) } else { Err(INVALID_VALUE) }
     });

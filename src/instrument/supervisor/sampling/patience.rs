@@ -76,10 +76,10 @@ impl SamplerClient {
         Ok(true)
     }
 
-    /// Returns `None` for a query that is still to be answered.
+    /// Returns `None` for a query whose answer has not arrived yet.
     ///
     /// # Errors
-    /// Returns an error for the answer to a different query.
+    /// Returns an error if the answer belongs to a different query.
     fn leave_unanswered<T>(
         &mut self,
         answer: Result<SamplerEvent, ChannelError>,

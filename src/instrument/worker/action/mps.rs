@@ -60,7 +60,7 @@ pub(super) fn start(_: &Arc<Worker>, _: &Channel, step: &Step) -> Result<Values,
     let program = program().ok_or(i64::from(libc::ENOENT))?;
     let folder = std::env::temp_dir().join(format!("mps-{}", std::process::id()));
     let (pipes, logs) = (folder.join("pipe"), folder.join("log"));
-    // A socket's path has this much room at most, which the daemon does not say.
+    // A socket's path has at most this much room, which the daemon does not report.
     if pipes.join("control_privileged").as_os_str().len() > LONGEST {
         return Err(i64::from(libc::ENAMETOOLONG));
     }
@@ -93,7 +93,7 @@ pub(super) fn start(_: &Arc<Worker>, _: &Channel, step: &Step) -> Result<Values,
     Ok(Values::new())
 }
 
-/// Tells the daemon to end, and waits for it.
+/// Requests the daemon to end, and waits for it.
 pub(super) fn quit_daemon(_: &Arc<Worker>, _: &Channel, _: &Step) -> Result<Values, i64> {
     let pipes = pipe_folder()?;
     let program = program().ok_or(i64::from(libc::ENOENT))?;

@@ -146,7 +146,7 @@ pub(super) fn proc_pid_status(_: &Arc<Worker>, _: &Channel, _: &Step) -> Result<
     for (field, name) in READ {
         let line = status.lines().find_map(|line| line.strip_prefix(field));
         let kib: Option<i64> = line.and_then(|rest| rest.split_whitespace().next()?.parse().ok());
-        // A kernel without the field says nothing, and a zero would be a figure.
+        // A kernel without the field reports nothing, and a zero would look like a figure.
         values.extend(kib.map(|kib| (name.to_string(), Value::Int(kib.saturating_mul(1024)))));
     }
     Ok(values)
@@ -169,7 +169,7 @@ pub(super) fn freopen(_: &Arc<Worker>, _: &Channel, _: &Step) -> Result<Values, 
     Ok(Values::new())
 }
 
-/// The most characters of a line that are returned.
+/// Maximum number of characters of a line that are returned.
 const LONGEST_LINE: usize = 200;
 
 pub(super) fn fread(_: &Arc<Worker>, _: &Channel, _: &Step) -> Result<Values, i64> {

@@ -1,4 +1,4 @@
-//! A bundle of a report: the scenario files, reproducers, the report reduced to what it is about, and the text.
+//! A bundle of a report: the scenario files, reproducers, the reduced report, and the text.
 
 use super::archive::{
     ArchiveFile, BundleArguments, attach_reproducer, host_redactor, instance_stem, write,
@@ -101,7 +101,7 @@ fn check_relevant(report: &StoredReport, name: Option<&str>) -> Result<String, E
     }
 }
 
-/// Keeps what the bug report is about.
+/// Keeps only what the bug report is about.
 fn keep_relevant(report: &mut StoredReport, name: Option<&str>) {
     match report {
         StoredReport::Whole(whole) => {

@@ -1,4 +1,4 @@
-//! `fleet render`: a stored fleet in another form.
+//! `fleet render`: a stored fleet in another format.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use cuda_pitfalls_core::report::{StoreError, Stored};
 use cuda_pitfalls_core::text::escape;
 use cuda_pitfalls_render::fleet::{FleetForm, render as rendered};
 
-/// Width of text that goes to no terminal, in columns.
+/// Width of text that is not printed on a terminal, in columns.
 const COLUMNS: usize = 80;
 
 #[derive(Debug, clap::Args)]

@@ -15,7 +15,7 @@ pub(super) const TIMEOUTS: Timeouts = Timeouts {
 
 /// A worker that makes no CUDA call.
 pub(super) const NULL: &str = "null";
-/// A worker that calls `cuInit` alone.
+/// A worker that calls only `cuInit`.
 pub(super) const INIT: &str = "init";
 /// Name of the worker that creates a context and an allocation of known size.
 pub(super) const POSITIVE: &str = "context";

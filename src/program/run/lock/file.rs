@@ -10,7 +10,7 @@ use rustix::io::Errno;
 use cuda_pitfalls_core::clock;
 use cuda_pitfalls_core::text::escape;
 
-/// The most bytes read from a lock file, because any user may have written into it.
+/// Maximum number of bytes read from a lock file, because any user may have written into it.
 const MOST_WORDS: u64 = 200;
 
 /// The permissions of a folder of locks and of its files.
@@ -20,7 +20,7 @@ pub(super) struct LockAccess {
     file: u32,
 }
 
-/// Access for all users: each makes locks, and none removes those of others.
+/// Access for all users: each creates locks, and none removes those of others.
 pub(super) const SHARED: LockAccess = LockAccess {
     folder: 0o1777,
     file: 0o666,
@@ -94,7 +94,7 @@ pub(super) fn open(folder: &Path, uuid: &str, access: LockAccess) -> io::Result<
     }
 }
 
-/// Writes into the lock file who holds it, for runs that wait.
+/// Writes the holder into the lock file, for runs that wait.
 pub(super) fn sign_lock_file(file: &mut File) {
     let words = format!(
         "the run of process {} (user {}), since {}",

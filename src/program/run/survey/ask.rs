@@ -32,7 +32,7 @@ impl SurveyRun<'_> {
             .map_or_else(|| self.blank_document(left_out), resume::document)
     }
 
-    /// Asks all questions that have no row yet. The document is complete if all of them got one.
+    /// Runs all questions that have no row yet. The document is complete if all of them got one.
     pub(super) fn ask(
         &mut self,
         items: &[Item],
@@ -105,7 +105,7 @@ impl SurveyRun<'_> {
         jobs
     }
 
-    /// Asks one question. `None` if the user stopped it: an unfinished question has no row.
+    /// Runs one question. `None` if the user stopped it: an unfinished question has no row.
     fn row(&mut self, job: &SurveyJob<'_>, header: &mut Header) -> Option<SurveyRow> {
         let SurveyJob { item, runtime, .. } = *job;
         let instance = item.scenario.instances.first()?;

@@ -25,7 +25,7 @@ impl SurveyRun<'_> {
         loop {
             let rows: Vec<NeedRow> = document.rows_of();
             let items = self.next_items(&rows, &programs, &|item| {
-                // A row says nothing without its control.
+                // A row without its control shows nothing.
                 select::is_chosen(item, &selectors) || item.row.is_control
             });
             if !is_checked && needs::has_records(&rows) {
@@ -81,7 +81,7 @@ impl SurveyRun<'_> {
         self.session.use_python(given, &scenarios)
     }
 
-    /// Refuses selectors that mean nothing that the programs ask for, once it is known what that is.
+    /// Rejects selectors that match nothing that the programs use, once it is known what they use.
     fn check_selectors(&self, rows: &[NeedRow], programs: &[NeedsProgram]) -> Result<(), RunError> {
         let asked = self.next_items(rows, programs, &|_| true);
         // A framework may not be installed; its controls show that. A selector with `!` may match

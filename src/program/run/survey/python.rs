@@ -2,8 +2,8 @@
 //!
 //! Each attempt is a process of this program (`__tracer`) that traces one fresh interpreter, so that code that reads
 //! the stacks of other processes stays out of the parent. Rows run at the same time, because each has its own process
-//! and spends most of its time importing. But then it is unknown which row takes which memory. So the last attempt of
-//! a row that makes contexts runs alone.
+//! and spends most of its time importing. But then it is unknown which row allocates which memory. So the last attempt
+//! of a row that creates contexts runs alone.
 
 pub(in crate::run) mod attempt;
 pub(in crate::run) mod pool;
@@ -103,7 +103,7 @@ pub(crate) struct PythonOptions {
 
 /// Time limit of a process of a row, unless the command line or the row sets another.
 const TIMEOUT: Duration = Duration::from_secs(defaults::ROW_TIMEOUT_S);
-/// Minimum time limit of a process of a control: a short limit for rows says nothing about the instrument.
+/// Minimum time limit of a process of a control: a short limit for rows shows nothing about the instrument.
 const CONTROL_TIMEOUT: Duration = Duration::from_secs(10);
 
 impl PythonOptions {
@@ -168,7 +168,7 @@ pub(in crate::run) fn file<T>(
 }
 
 impl SurveyRun<'_> {
-    /// Asks all chosen lines of a list.
+    /// Runs all chosen lines of a list.
     pub(super) fn lines(mut self, mut questions: LineQuestions) -> Result<Exit, RunError> {
         let List { lines, left_out } = std::mem::take(&mut questions.list);
         let lines = select::choose_items(lines, &self.run.selectors)?;
@@ -302,7 +302,7 @@ impl SurveyRun<'_> {
             let why = "the instrument's controls failed, so nothing was measured";
             self.console.print_warnings(&[why.to_string()]);
         }
-        // With a faulty instrument, the controls are all that there is to ask.
+        // With a faulty instrument, the controls are all that there is to run.
         let complete = document.rows.iter().any(|row| row.is_unexpected);
         self.end(SurveyDocument {
             complete,

@@ -107,7 +107,7 @@ fn refuse(why: String) -> RunError {
     RunError::Usage(format!("--resume: {why}"))
 }
 
-/// Refuses to mix rows of two machines, or real and simulated ones.
+/// Rejects mixing rows of two machines, or real and simulated ones.
 pub(super) fn same_machine(survey: &SurveyDocument, session: &Session) -> Result<(), RunError> {
     let (then, now) = (&survey.machine, &session.machine);
     let uuids = |machine: &Machine| -> Vec<String> {

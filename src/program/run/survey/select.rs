@@ -8,7 +8,7 @@ use cuda_pitfalls_answers::survey::{Item, SurveyKind};
 use cuda_pitfalls_core::scenario::nearest_name;
 use cuda_pitfalls_core::text::escape;
 
-/// Refuses options that exclude each other, before the machine is touched.
+/// Rejects options that exclude each other, before the machine is touched.
 pub(in crate::run) fn check(options: &SurveyOptions) -> Result<(), RunError> {
     let SurveyOptions {
         kind,

@@ -151,7 +151,7 @@ fn a_minority_differs_in_verdict_facts_bytes_or_has_no_answer() {
         {"kind": "inconclusive", "reason": "hang", "expectation": "no_expectation"}});
     // Its figure could not be read, so it is absent rather than zero.
     all[6]["scenarios"][1]["cases"][0]["outcomes"][0]["used_bytes"]["gpu0"] = json!(null);
-    // What those who ran it did not allow says nothing of the machine.
+    // A question that the user did not allow to run shows nothing about the machine.
     all[7]["scenarios"][1] = json!({"name": "context/two", "sha256": "00ff", "verdict":
         {"kind": "skipped", "reason": "hazard_not_allowed", "expectation": "no_expectation"}});
     let fleet = merged(&all);
@@ -221,7 +221,7 @@ fn mixed_attempts_are_an_outcome_unless_probabilistic() {
     let outcomes = json!([{"count": 4, "facts": [seen("1 a: context on gpu0")]}, {"count": 1, "facts": [seen("1 a: 700")]}]);
     all[3]["scenarios"][0]["cases"][0]["outcomes"] = outcomes.clone();
     assert_eq!(told(&merged(&all))[0].1, ["node-03"]);
-    // Which of the two is the more frequent one is chance.
+    // Which of the two is more frequent is a matter of chance.
     let mut both = all.clone();
     both[2]["scenarios"][0]["cases"][0]["outcomes"] = json!([outcomes[1], outcomes[0]]);
     assert_eq!(told(&merged(&both))[0].1, ["node-02", "node-03"]);
@@ -251,7 +251,7 @@ fn machines_are_compared_within_their_group_only() {
         *report.pointer_mut(outcome).unwrap() = json!([seen("1 a: other")]);
     }
     let fleet = merged(&all);
-    // What makes them another group is a difference from the rest of the fleet.
+    // The property that puts them in another group is a difference from the rest of the fleet.
     let facts = [
         difference("machine: GPU model", &["node-02"], "GPU model: H / B"),
         difference("machine: MIG", &["node-01"], "MIG: no / yes"),
@@ -271,8 +271,7 @@ fn machines_are_compared_within_their_group_only() {
         "the largest first; two are disturbed by others"
     );
     assert!(fleet.groups[0].key.is_of_facts && fleet.groups[1].key.shared);
-    // One disturbed attempt of twenty may occur on an idle machine; two show that other processes were at
-    // work.
+    // One disturbed attempt of twenty may occur on an idle machine; two show that other processes were active.
     for (counted, disturbed, is_shared) in [([9, 10], 1, false), ([9, 9], 2, true)] {
         let mut one = fleet_of(1);
         for (at, count) in counted.into_iter().enumerate() {
@@ -285,7 +284,7 @@ fn machines_are_compared_within_their_group_only() {
             "{disturbed} of 20"
         );
     }
-    // Other libcudarts are other groups, of the same machine.
+    // Other libcudarts form other groups of the same machine.
     let mut both = fleet_of(1);
     let other = both[0]["scenarios"][0].clone();
     both[0]["scenarios"].as_array_mut().unwrap().push(other);
@@ -435,7 +434,7 @@ fn machines_without_cuda_lost_gpus_and_left_out_reports_are_all_there() {
             "number of GPUs: 8 / 7"
         )]
     );
-    // Within a label, the one machine of its kind is usual.
+    // Within a label, the only machine of its kind is usual.
     for (at, report) in all.iter_mut().enumerate() {
         report["run"]["labels"]["pool"] = json!(if at == 4 { "small" } else { "large" });
     }
@@ -496,7 +495,7 @@ fn machines_are_named_by_label_or_by_their_gpus() {
     let mut all = fleet_of(4);
     all[0]["run"]["labels"] = json!({});
     all[1]["run"]["labels"] = json!({"host": "h"});
-    // A report without a label, of the GPUs of one that has it.
+    // A report without a label, from the same GPUs as a report with one.
     all[2]["run"]["labels"] = json!({});
     all[2]["machine"]["gpus"][0]["uuid"] = json!("GPU-000000000003");
     all[2]["scenarios"].as_array_mut().unwrap().truncate(1);
@@ -509,7 +508,7 @@ fn machines_are_named_by_label_or_by_their_gpus() {
         .collect();
     assert_eq!(names, ["GPU-00000000", "h", "node-03"]);
     assert_eq!(fleet.machines[2].reports.len(), 2);
-    // The same UUID under two names: both are kept, and both say so.
+    // The same UUID under two names: both are kept, and both report it.
     let mut clash = fleet_of(2);
     clash[1]["machine"]["gpus"][0]["uuid"] = clash[0]["machine"]["gpus"][0]["uuid"].clone();
     let fleet = merged(&clash);
@@ -557,7 +556,7 @@ fn of_two_machines_with_one_name_none_is_hidden() {
             "verdict: yes (reproduced) / no (not_reproduced)"
         )]
     );
-    // Reports that share a GPU, directly or by another report, are of one machine: some see only a part of it.
+    // Reports that share a GPU, directly or through another report, belong to one machine: some see only a part of it.
     for (at, gpus) in [["a", "b"], ["b", "c"], ["c", "d"]].into_iter().enumerate() {
         all[at]["run"]["labels"]["node"] = json!("node-00");
         all[at]["machine"]["gpus"] =
@@ -598,7 +597,7 @@ fn whatever_is_read_falls_into_one_bucket() {
         "\"complete\":true,\"complete\":true",
         1,
     );
-    // As the program writes it: the type is at the beginning, and is not trusted.
+    // As written by the program: the type is at the beginning, but it is not trusted.
     let written = |text: &str| {
         let rest = text.replacen("\"must_understand\":[\"compact\"],", "", 1);
         format!(
@@ -674,7 +673,7 @@ fn whatever_is_read_falls_into_one_bucket() {
     }
     assert_eq!(fleet.input.buckets, counts);
     assert_eq!(fleet.machines.len(), 2);
-    // The simulated ones are a fleet of their own.
+    // The simulated reports are a separate fleet.
     let rule = Rule {
         provenance: Provenance::Simulated,
         ..measured()

@@ -116,7 +116,7 @@ fn equally_differing_machines_share_a_labeled_row() {
             "{told}: {text}"
         );
     }
-    // Another machine of the fleet has the label, although it is in another group: it tells nothing.
+    // Another machine of the fleet has the label, although it is in another group, so the label shows nothing.
     all[9]["run"]["labels"]["rack"] = json!("1");
     all[9]["machine"]["driver_version"] = json!("590.1");
     let labels: Vec<String> = merged(&all)

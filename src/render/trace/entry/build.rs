@@ -11,14 +11,14 @@ use cuda_pitfalls_trace::{
     ConcurrentChange, ContextChange, EventKind, GpuUse, History, NOT_READY, Trace, TraceEvent,
 };
 
-/// A change of another GPU's memory that is worth a word, in bytes.
+/// Minimum change of another GPU's memory that is mentioned, in bytes.
 const NOTABLE_BYTES: u64 = 2 << 20;
 
 pub(super) struct Builder<'h, 'a> {
     history: &'h History<'a>,
-    /// Each context by the event that made it.
+    /// Each context by the event that created it.
     lives: HashMap<usize, &'h ContextLife<'a>>,
-    /// The events that end a context, which its entry tells.
+    /// The events that end a context, which the context's entry mentions.
     ends: HashSet<*const TraceEvent>,
     /// The `cuInit` that an event belongs to, with the program's index.
     inits: HashMap<usize, (usize, &'h Init<'a>)>,
@@ -26,7 +26,7 @@ pub(super) struct Builder<'h, 'a> {
     counting: HashMap<usize, usize>,
     /// The last failed call of each thread.
     failed: HashMap<(u32, u32), (&'a str, Option<i64>)>,
-    /// Events that have an entry whatever they are.
+    /// Events that have an entry regardless of their kind.
     wanted: HashSet<usize>,
     entries: Entries<'a>,
 }
@@ -88,7 +88,7 @@ impl<'h, 'a> Builder<'h, 'a> {
         }
     }
 
-    /// Returns `true` if the last call of this thread was the same and failed alike.
+    /// Returns `true` if the last call of this thread was the same and failed in the same way.
     fn repeats_failure(&mut self, event: &'a TraceEvent) -> bool {
         let (thread, call) = ((event.pid, event.tid), (event.call.as_str(), event.status));
         let is_repeated = self.failed.get(&thread) == Some(&call);
@@ -140,7 +140,7 @@ impl<'h, 'a> Builder<'h, 'a> {
             && counting.has_succeeded()
             && counting.events.first() < init.events.first()
         {
-            // After one that succeeded it changes nothing.
+            // After a `cuInit` that succeeded, a later one changes nothing.
             return match event.what {
                 EventKind::Init { .. } => self.add_minor("later cuInit", index, event),
                 _ if self.wanted.contains(&index) => self.add_minor("", index, event),
@@ -212,7 +212,7 @@ impl<'h, 'a> Builder<'h, 'a> {
             change => ended(change),
         };
         if self.ends.contains(&std::ptr::from_ref(event)) && !self.wanted.contains(&index) {
-            // The entry of the context says that it ended.
+            // The entry of the context shows that it ended.
             return;
         }
         self.push(

@@ -3,7 +3,7 @@
 use super::{Late, TraceEntry, late_write};
 use cuda_pitfalls_core::text::counts::group_by_key;
 
-/// Returns the entries with equal ones merged. The merged entry has the first one's time and stack.
+/// Returns the entries, with equal ones merged into one. The merged entry has the first one's time and stack.
 pub(super) fn merge_entries(all: Vec<TraceEntry<'_>>) -> Vec<TraceEntry<'_>> {
     let keyed = all.into_iter().map(|entry| (entry_key(&entry), entry));
     let mut merged = Vec::new();

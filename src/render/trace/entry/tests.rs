@@ -90,7 +90,7 @@ fn unchanged_or_effective_write_is_not_late() {
 #[test]
 fn cuinit_and_its_effects_are_one_entry() {
     let mut trace = fixture::trace();
-    // What returned bears the time of the call, and comes first.
+    // The event of the return has the time of the call, and comes first.
     let mut done = trace.events.remove(2);
     (done.t_ns, done.elapsed_ns) = (trace.events[0].t_ns - 1, Some(20_000_000));
     trace.events.insert(0, done);

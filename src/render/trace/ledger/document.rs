@@ -17,7 +17,7 @@ pub(in super::super) struct LedgerSummary<'a> {
     /// The GPU's UUID.
     gpu: &'a str,
     /// `true` if NVML reports the memory of the process by its PID. Otherwise the memory is the increase of the used
-    /// memory of the whole GPU since before the program began.
+    /// memory of the entire GPU since before the program began.
     own: bool,
     /// The reading with the highest memory.
     peak: LedgerTableSummary<'a>,
@@ -41,7 +41,7 @@ struct LedgerTableSummary<'a> {
     unattributed_bytes: Option<i64>,
 }
 
-/// Memory of an owner for one purpose by one line of the user's.
+/// Memory of an owner for one purpose, allocated by one line of the user's code.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 struct LedgerRowSummary<'a> {
     /// Purpose of the memory.
@@ -54,7 +54,7 @@ struct LedgerRowSummary<'a> {
     at: Option<Position>,
     /// The user's own line or function, as text; null if unknown.
     place: Option<String>,
-    /// The C functions that took it.
+    /// The C functions that allocated it.
     calls: Vec<&'a str>,
     /// Its bytes.
     bytes: u64,

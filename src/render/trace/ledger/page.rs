@@ -45,7 +45,7 @@ impl<'a> LedgerView<'_, 'a> {
         blocks
     }
 
-    /// Returns the totals of the owners, which are the key of the chart too.
+    /// Returns the totals of the owners, which are also the key of the chart.
     fn owner_table(&self) -> Block {
         let Ledger {
             peak, end, bands, ..
@@ -83,7 +83,7 @@ impl<'a> LedgerView<'_, 'a> {
         })
     }
 
-    /// Returns the holders, those with most at the peak first, and whether another thread made the call of one.
+    /// Returns the holders, the largest at the peak first, and `true` if another thread made one of the calls.
     fn holder_rows(&self) -> (Vec<Vec<Text>>, bool) {
         let mut found: Vec<(&LedgerRow, [String; 2])> = Vec::new();
         let mut places = HashMap::new();

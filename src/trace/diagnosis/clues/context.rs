@@ -182,8 +182,8 @@ fn fault_after<'a>(
     None
 }
 
-/// Returns `true` if a user's line is above another in the same function: `with` returns to its first line when it
-/// ends.
+/// Returns `true` if a user's line is above another in the same function, because `with` returns to its first line when
+/// it ends.
 fn goes_back(before: &TraceEvent, now: &TraceEvent) -> bool {
     let (Some(before), Some(now)) = (before.stack.user_frame(), now.stack.user_frame()) else {
         return false;
@@ -248,7 +248,7 @@ fn process_clue<'a>(trace: &'a Trace, program: &ProgramHistory<'a>) -> Option<Cl
     Some(clue)
 }
 
-/// Returns `true` if the process used no GPU between the first of its contexts and the first on the last GPU.
+/// Returns `true` if the process used no GPU between its first context and the first context on the last GPU.
 fn made_at_once(program: &ProgramHistory<'_>, gpus: &[&ContextLife<'_>]) -> bool {
     let (Some(first), Some(last)) = (gpus.first(), gpus.last()) else {
         return false;

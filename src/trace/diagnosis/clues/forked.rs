@@ -71,7 +71,7 @@ fn failed_call<'a>(fork: Fork<'_, 'a>) -> Option<(usize, &'a TraceEvent)> {
     refused.copied()
 }
 
-/// Returns a call of a program that returned an error, from the counts: the trace may lack its event.
+/// Returns a call of a program that returned an error, from the counts, because the trace may lack its event.
 fn counted_error<'a>(program: &ProgramHistory<'a>) -> Option<&'a str> {
     let mut calls = program.counts?.calls.iter();
     let (call, _) = calls.find(|(_, count)| count.errors > 0)?;
@@ -121,7 +121,7 @@ fn silent_forks<'h, 'a>(history: &'h History<'a>) -> Vec<SilentForks<'h, 'a>> {
 }
 
 /// Returns a clue for each line that forked children without a failed call in the trace. This does not show that CUDA
-/// worked: PyTorch refuses CUDA in such a child before it calls the driver, and Numba after a query that is not
+/// worked: PyTorch rejects CUDA in such a child before it calls the driver, and Numba after a query that is not
 /// counted.
 pub(super) fn unseen_fork_clues<'a>(history: &History<'a>) -> Vec<Clue<'a>> {
     let end = history.trace.end.as_ref();

@@ -32,7 +32,7 @@ fn is_whole(trace: &Trace) -> bool {
 
 /// Masks that users set to hide all GPUs on purpose; Slurm and other schedulers set the third.
 const HIDE_ALL: [&str; 5] = ["", "-1", "NoDevFiles", "none", "void"];
-/// More GPUs than a machine has.
+/// More GPUs than any machine has.
 const MANY: usize = 64;
 
 /// Returns a description of each entry of a mask, and `true` if an entry that does not refer to an existing GPU hides
@@ -222,7 +222,7 @@ fn is_beside_another(trace: &Trace, done: &TraceEvent) -> bool {
     })
 }
 
-/// Returns the start and the end of an event's call. The stamp of `cuInit` is its end, that of a context its start.
+/// Returns the start and the end of an event's call. The timestamp is the end of `cuInit`, and the start of a context.
 fn call_span(event: &TraceEvent) -> (u64, u64) {
     let elapsed = event.elapsed_ns.unwrap_or(0);
     match event.what {

@@ -13,7 +13,7 @@ struct GpuHolder<'p, 'a> {
     life: &'p ContextLife<'a>,
 }
 
-/// Returns a clue for each such GPU and each launcher of its holders.
+/// Returns a clue for each shared GPU and each launcher of its holders.
 pub(super) fn shared_gpu_clues<'a>(history: &History<'a>) -> Vec<Clue<'a>> {
     // A parent and its child usually share a GPU on purpose; ranks are siblings.
     let mut groups: BTreeMap<(&str, Option<u32>), Vec<GpuHolder<'_, 'a>>> = BTreeMap::new();
@@ -157,7 +157,7 @@ fn is_beside(grown: &Grown, one: &GpuHolder<'_, '_>, other: &GpuHolder<'_, '_>) 
 
 /// The memory of a GPU in use beyond that before the program began.
 struct Grown {
-    /// The memory before the program; `None` if it was not read.
+    /// The memory before the program began; `None` if it was not read.
     start: Option<u64>,
     /// The readings, with their times, sorted by time.
     readings: Vec<(u64, u64)>,

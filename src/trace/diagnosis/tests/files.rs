@@ -147,7 +147,7 @@ shown = { torch = ["context/a control"] }
     );
 }
 
-/// Returns the faults of a rule beyond those that its type excludes.
+/// Returns the faults of a rule that its type does not exclude.
 fn faults(rule: &DiagnosisRule) -> Vec<String> {
     let mut faults = Vec::new();
     if rule.why.is_empty() {

@@ -47,7 +47,7 @@ fn a_late_mask_that_means_the_same_gpus_is_no_pitfall() {
 
 #[test]
 fn mask_entries_have_only_known_fates() {
-    // The mask, the number of visible GPUs and of all, and the end of the sentence.
+    // The mask, the number of visible GPUs, the number of all GPUs, and the end of the sentence.
     for (mask, visible, gpus, words) in [
         (
             "1,7",

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::{Held, LedgerReading, LedgerReason, MemoryKind};
 
-/// The smallest difference around a call that is assigned to it: NVML counts in steps of this.
+/// The smallest difference around a call that is assigned to it, because NVML counts in steps of this size.
 const LEAST_GROWTH_BYTES: i64 = 64 << 10;
 /// The smallest change that is written alone; a smaller one is written together with others.
 const STEP_BYTES: u64 = 1 << 20;
@@ -228,7 +228,7 @@ impl GpuAccount {
         }
     }
 
-    /// Adds to a call that already has memory; see [`GpuAccount::charge_growth`].
+    /// Adds memory to a call that already has some; see [`GpuAccount::charge_growth`].
     pub(super) fn add_growth(&mut self, holder: u32, kind: MemoryKind, bytes: u64) {
         let made = self.made;
         self.charge_growth(holder, kind, bytes);
@@ -460,8 +460,8 @@ impl GpuAccount {
         is_changed && self.is_used()
     }
 
-    /// Returns `true` if the memory exceeds every peak before by a step that grows with their number. Then it must be
-    /// written.
+    /// Returns `true` if the memory exceeds every earlier peak by a step that grows with the number of peaks. Then it
+    /// must be written.
     pub(super) fn is_peak(&mut self) -> bool {
         let (highest, count) = self.peak;
         let bytes = self

@@ -1,6 +1,6 @@
 //! The page where a process records the owners of its memory (src/fake/shim/memory.rs).
 //!
-//! The process may write anything there, at any moment. Sums saturate, and a size that no GPU has counts as nothing.
+//! The process may write anything there, at any moment. Sums saturate, and a size that no GPU has counts as zero.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -95,7 +95,7 @@ impl SharedPage {
         }
     }
 
-    /// Returns the current text of the devices, which changes with every allocation.
+    /// Returns the current bytes of the device blocks, which change with every allocation.
     pub(super) fn device_mark(&self) -> Option<Vec<u8>> {
         let mut text = vec![0; DEVICES_BYTES];
         self.file.read_exact_at(&mut text, 0).ok().map(|()| text)

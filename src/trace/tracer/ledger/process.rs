@@ -101,8 +101,8 @@ impl CallGroup {
         self.before.is_some() && self.is_shared
     }
 
-    /// Returns the call that most likely allocated the memory on a GPU that was assigned to none: one that created a
-    /// context there, or the last one there, or the last one.
+    /// Returns the call that most likely allocated the memory on a GPU that was assigned to no call: one that created a
+    /// context there, else the last one there, else the last one on any GPU.
     fn likeliest_taker(&self, gpu: &str) -> Option<&MemoryTaker> {
         let context = self
             .ended

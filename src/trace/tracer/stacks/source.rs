@@ -1,7 +1,7 @@
 //! The user's own line, as its file has it.
 //!
 //! A program itself reports the file of its code, and may name any file. So the thread at the line opens the file: a
-//! file that it may not read, for whatever reason, is not trimmed_line. A trace may be shared, so only files with the suffix
+//! file that it may not read, for whatever reason, is not shown. A trace may be shared, so only files with the suffix
 //! of a programming language are read. A read of such a path may never end; the caller does not wait for it.
 
 use std::fs::{self, File};

@@ -27,7 +27,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// Variable with the directories where an interpreter finds modules, in addition to its own.
 const MODULES: &str = "PYTHONPATH";
 
-/// A row to ask, and how.
+/// A row to run, and how.
 #[derive(Clone, Debug)]
 pub(in crate::run) struct RowJob {
     pub(in crate::run) line: PythonLine,
@@ -90,7 +90,7 @@ pub(in crate::run) struct Attempts {
     mask: Option<String>,
     /// A private folder for files of attempts.
     folder: PathBuf,
-    /// The directory where traces are kept, if they are.
+    /// The directory where traces are kept, if they are kept.
     traces: Option<PathBuf>,
     repeat: u32,
     jobs: usize,
@@ -235,7 +235,7 @@ impl Attempts {
         Some(made)
     }
 
-    /// Runs a tracer to its end. Returns its complaint, if it has one; `None` if it was stopped.
+    /// Runs a tracer to its end. Returns its error message, if it has one; `None` if it was stopped.
     fn trace(
         &self,
         job: &RowJob,

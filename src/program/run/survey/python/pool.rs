@@ -1,4 +1,4 @@
-//! Asking several rows at once, on a few threads with one row each at a time.
+//! Runs several rows at once, on a few threads with one row each at a time.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
