@@ -149,7 +149,10 @@ fn a_matrix_says_since_when_and_two_of_them_can_be_compared() {
     let page = scratch
         .ran(command(&scratch, &["render", &place, "--as", "html"]))
         .good();
-    assert!(page.stdout.contains("<table>") && page.stdout.contains("since release 3"));
+    assert!(
+        page.stdout.contains("<table class=\"summary rows\">")
+            && page.stdout.contains("since release 3")
+    );
     scratch
         .ran(command(&scratch, &["compare", &place, &place]))
         .ended(0, "ok")

@@ -1,9 +1,8 @@
 //! The matrix of lines and releases.
 
 use crate::Format;
-use crate::block::{Block, Span, Text, Tone};
-use crate::html::filter::{FilterChoice, ROW, filter};
-use crate::survey::section::Section;
+use crate::block::{Block, Text};
+use crate::survey::section::{Section, filtered_sections};
 use crate::writer::terminal::write;
 use crate::writer::{html, markdown};
 use cuda_pitfalls_answers::releases::{
@@ -241,55 +240,16 @@ pub fn matrix_page(matrix: &Matrix) -> String {
 fn html_blocks(matrix: &Matrix) -> Vec<Block> {
     let mut packages = matrix.packages();
     packages.sort_by_key(|(package, _)| *package != "torch");
-    let (mut choices, mut tables) = (Vec::new(), Vec::new());
-    for (index, (package, columns)) in packages.iter().enumerate() {
-        let class = format!("p{index}");
-        let mut blocks = package_table(matrix, package, columns, word).blocks();
-        color_cells(&mut blocks);
-        tables.push(Block::Section {
-            id: format!("package-{index}"),
-            class: format!("{ROW} {class}"),
-            blocks,
-        });
-        choices.push(FilterChoice {
-            class,
-            name: (*package).to_owned(),
-            count: matrix.lines_in(columns).count(),
-        });
+    let mut tables = Vec::new();
+    for (package, columns) in &packages {
+        tables.push(package_table(matrix, package, columns, word));
     }
-    let all = choices.iter().map(|choice| choice.count).sum();
-    let mut blocks = vec![
-        Block::heading(1, TITLE),
-        Block::Drawn(filter("package", "Package", ("all", all), &choices)),
-        Block::Fold(
-            "Meaning of the cells".to_owned(),
-            vec![Block::Prose(OPENING)],
-        ),
-    ];
-    blocks.extend(tables);
+    let about = ("Meaning of the cells", OPENING);
+    let mut blocks = vec![Block::heading(1, TITLE)];
+    blocks.extend(filtered_sections("package", "Package", about, tables));
     blocks.extend(changes(matrix));
     blocks.extend(environment_section(matrix).blocks());
     blocks
-}
-
-/// Colors the cells of lines that call `cuInit` on a machine with GPUs, and of those that do not.
-fn color_cells(blocks: &mut [Block]) {
-    for block in blocks {
-        let Block::Table(table) = block else {
-            continue;
-        };
-        for cell in table.rows.iter_mut().flatten() {
-            let [Span::Plain(text)] = cell.0.as_slice() else {
-                continue;
-            };
-            let tone = match text.as_str() {
-                "yes" | "with NVML" => Tone::Shows,
-                "no" | "no with NVML" | "without NVML" => Tone::Good,
-                _ => Tone::Dim,
-            };
-            *cell = Span::Toned(tone, text.clone()).into();
-        }
-    }
 }
 
 fn page(matrix: &Matrix) -> Vec<Block> {

@@ -19,7 +19,7 @@ pub use python::listed;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use section::Section;
+use section::{Section, filtered_sections};
 
 use super::Format;
 use super::block::{Block, Span};
@@ -88,10 +88,26 @@ pub fn as_format(survey: &SurveyDocument, format: Format, path: &str) -> Option<
         Format::Markdown => Some(markdown::write(&page_of(survey))),
         Format::Html => Some(html::page(
             &format!("cuda-pitfalls: {}", survey.kind.kind_file().title),
-            &page_of(survey),
+            &html_blocks(survey),
         )),
         _ => permissions::as_format(survey, format),
     }
+}
+
+/// Returns the survey for a browser: a filter of its tables, and the tables.
+fn html_blocks(survey: &SurveyDocument) -> Vec<Block> {
+    let sources = [without_name(survey)];
+    let sections = survey_sections(survey.kind, &sources);
+    let about = (
+        "Method and columns",
+        survey.kind.kind_file().opening.as_str(),
+    );
+    let mut page = head_blocks(survey.kind, &sources);
+    let machine = survey.machine.summary();
+    page.push(Block::paragraph(Span::Strong(machine)));
+    page.extend(filtered_sections("table", "Table", about, sections));
+    page.extend(measured_on(&sources).blocks());
+    page
 }
 
 fn page_of(survey: &SurveyDocument) -> Vec<Block> {
@@ -190,8 +206,20 @@ pub fn page(kind: SurveyKind, sources: &[NamedSurvey]) -> String {
 }
 
 fn page_blocks(kind: SurveyKind, sources: &[NamedSurvey]) -> Vec<Block> {
-    let KindFile { title, opening, .. } = kind.kind_file();
-    let mut page = vec![Block::heading(1, title.as_str())];
+    let mut page = head_blocks(kind, sources);
+    page.push(Block::Prose(&kind.kind_file().opening));
+    match sources {
+        [] => page.push(Block::paragraph("Not measured yet.")),
+        _ => page.extend(measured_on(sources).blocks()),
+    }
+    page.extend(blocks(kind, sources));
+    page
+}
+
+/// Returns the title of a page, and a warning if a document is simulated.
+fn head_blocks(kind: SurveyKind, sources: &[NamedSurvey]) -> Vec<Block> {
+    let title = kind.kind_file().title.as_str();
+    let mut page = vec![Block::heading(1, title)];
     if sources
         .iter()
         .any(|source| source.survey.provenance == Provenance::Simulated)
@@ -200,12 +228,6 @@ fn page_blocks(kind: SurveyKind, sources: &[NamedSurvey]) -> Vec<Block> {
             "Simulated: says nothing about real hardware.".to_string(),
         )));
     }
-    page.push(Block::Prose(opening));
-    match sources {
-        [] => page.push(Block::paragraph("Not measured yet.")),
-        _ => page.extend(measured_on(sources).blocks()),
-    }
-    page.extend(blocks(kind, sources));
     page
 }
 
@@ -309,7 +331,13 @@ fn measured_on(sources: &[NamedSurvey]) -> Section {
         ]
     });
     let header = ["reports/", "machine", "rows", "attempts of each", "took"];
-    Section::new("Measured on", &header, rows.collect(), &[0])
+    let mut section = Section::new("Measured on", &header, rows.collect(), &[0]);
+    if sources.iter().all(|source| source.name.is_empty()) {
+        section.header.remove(0);
+        section.code.clear();
+        section.rows.iter_mut().for_each(|row| drop(row.remove(0)));
+    }
+    section
 }
 
 /// Returns the attempts of each case; if masks had different numbers of attempts, the number of masks for each.
