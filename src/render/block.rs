@@ -84,6 +84,7 @@ pub(crate) struct Entry {
     pub(crate) class: String,
     /// The anchor on a page; empty if nothing links here.
     pub(crate) id: String,
+    /// Empty if the page's own title says it.
     pub(crate) title: Text,
     /// Text at the right on a terminal, such as the time of an event.
     pub(crate) aside: String,

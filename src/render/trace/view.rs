@@ -386,10 +386,15 @@ impl<'v, 'a> TraceForm<'v, 'a> {
             let blocks = vec![Block::Fold(title, body)];
             return Some(Block::Section { class, id, blocks });
         }
+        let is_page_title = self.room.is_page && title == self.title_words();
         Some(Block::Entry(Entry {
             class,
             id,
-            title: title.into(),
+            title: if is_page_title {
+                Text::default()
+            } else {
+                title.into()
+            },
             body,
             ..Entry::default()
         }))
@@ -869,6 +874,10 @@ train.py:52: a context on a GPU that is not used
         let page = render_html(&pitfalls);
         let title = "cli.py:88: CUDA_VISIBLE_DEVICES is set after it was read";
         assert!(page.contains(&format!(">{title}</h1>")), "{page}");
+        assert!(
+            !page.contains(&format!("<p class=\"title\">{title}")),
+            "{page}"
+        );
         assert!(page.contains(&format!("<title>{title} · ")), "{page}");
         assert!(page.contains(">variable set 410 ms too late</span>"));
         let forbidden = told(&trace, render_html);

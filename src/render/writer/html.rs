@@ -78,13 +78,16 @@ fn badges_html(badges: &[(Tone, String)]) -> String {
 }
 
 fn entry_html(entry: &Entry) -> String {
-    let aside = element("span", "when", &escape_html(&entry.aside));
-    let title = format!("{} {aside}", inline_html(&entry.title));
+    let mut title = String::new();
+    if !entry.title.0.is_empty() {
+        let aside = element("span", "when", &escape_html(&entry.aside));
+        let words = format!("{} {aside}", inline_html(&entry.title));
+        title = element("p", "title", &words) + "\n";
+    }
     format!(
-        "<article class=\"{}\" id=\"{}\">\n{}\n{}</article>",
+        "<article class=\"{}\" id=\"{}\">\n{title}{}</article>",
         escape_html(&entry.class),
         escape_html(&entry.id),
-        element("p", "title", &title),
         write(&entry.body)
     )
 }

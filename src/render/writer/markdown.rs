@@ -65,6 +65,9 @@ fn block_markdown(block: &Block) -> String {
 
 /// Returns an item of a list, with its body indented below it.
 fn entry_item(entry: &Entry) -> String {
+    if entry.title.0.is_empty() {
+        return write(&entry.body);
+    }
     let title = inline_markdown(&entry.title);
     let aside = escape_markdown(&entry.aside);
     let head = format!("- **{title}** {aside}");
