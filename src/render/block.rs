@@ -165,7 +165,7 @@ pub(crate) enum Span {
     Break,
     /// A color of the charts, by its number, on a page.
     Chip(usize),
-    /// Two bars on a page, in percent of their scale.
+    /// Two bars on a page, in percent of their scale; one of more than 100 is drawn with a gap.
     Bars([u64; 2]),
 }
 

@@ -174,6 +174,15 @@ mod tests {
             table.contains("<i style=\"width:100%\"></i><i style=\"width:0%\"></i>"),
             "{table}"
         );
+        let gap = "A bar with a gap is longer than 4 MiB.";
+        assert!(!table.contains(gap), "{table}");
+        for gpu in &mut report.run.calibration {
+            gpu.figures.context_bytes = 1 << 20;
+        }
+        let table = summary(&report);
+        assert!(
+            table.contains(gap) && table.contains("<i class=\"cut\" style=\"width:100%\"></i>")
+        );
         let standings = report.scenarios.iter().map(|scenario| &scenario.verdict);
         let standings: Vec<Standing> = standings.map(Standing::new).collect();
         let mut standings = standings.into_iter();

@@ -83,7 +83,7 @@ fn driver_table(fleet: &Fleet) -> Option<Block> {
     let most = drivers.first().map_or(1, |(_, machines)| *machines).max(1);
     let mut rows = Vec::new();
     for (driver, machines) in drivers.iter().take(MOST_DRIVERS) {
-        let bar = Span::Bars([100 * machines / most, 0]);
+        let bar = Span::Bars([(100 * machines).div_ceil(most), 0]);
         rows.push(vec![
             Text::from(shorten_text(driver, 60)),
             Text::from(machines.to_string()).then(bar),

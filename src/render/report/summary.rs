@@ -10,10 +10,14 @@ use crate::{answer, facts, words};
 use cuda_pitfalls_core::report::{ReportView, ScenarioView};
 use cuda_pitfalls_core::scenario::{is_workaround, subject};
 use cuda_pitfalls_core::text::counts::{group_by_key, listed, tally_items};
+use cuda_pitfalls_core::text::units;
 use cuda_pitfalls_core::verdict::Provenance;
 
 /// Instances with the same answer are folded if there are more than this.
 const MOST_INSTANCES: usize = 6;
+
+/// The most contexts that the longest bar stands for.
+const MOST_CONTEXTS: u64 = 4;
 
 /// The folder filter is hidden above this many folders.
 const MOST_FOLDERS: usize = 24;
@@ -102,13 +106,25 @@ pub(super) fn table(report: &ReportView<'_>, folders: &Folders<'_>) -> Block {
     let (mut rows, mut classes) = (Vec::new(), Vec::new());
     let scenarios = report.scenarios.iter();
     let changes = scenarios.flat_map(facts::trap_and_control);
-    let largest = changes.flat_map(|(_, both)| both).max().unwrap_or(0);
+    let most = changes.flat_map(|(_, both)| both).max().unwrap_or(0);
+    let largest = most.max(1).unsigned_abs();
+    let contexts = report.run.calibration.iter();
+    let context = contexts.map(|gpu| gpu.figures.context_bytes).max();
+    // One change of many GiB would make all other bars invisible.
+    let whole = match context.unwrap_or(0).saturating_mul(MOST_CONTEXTS) {
+        0 => largest,
+        bytes => bytes.min(largest),
+    };
     for instances in grouped_instances(report) {
-        rows.push(row(&instances, largest));
+        rows.push(row(&instances, whole));
         classes.push(folders.filter_classes(instances.iter().map(|(_, scenario)| *scenario)));
     }
-    let caption = "Problems come first. Memory is the change since before the process. \
-        The upper bar is the trap, the lower one the control.";
+    let mut caption = "Problems come first. Memory is the change since before the process. \
+        The upper bar is the trap, the lower one the control."
+        .to_owned();
+    if whole < largest {
+        caption += &format!(" A bar with a gap is longer than {}.", units::bytes(whole));
+    }
     let mut columns = COLUMNS.as_slice();
     let has_exceptions = rows
         .iter()
@@ -118,7 +134,7 @@ pub(super) fn table(report: &ReportView<'_>, folders: &Folders<'_>) -> Block {
         rows.iter_mut().for_each(|row| row.truncate(4));
     }
     Block::Table(Table {
-        caption: caption.into(),
+        caption,
         records: Some("answers"),
         classes,
         ..Table::new(columns.iter().copied(), rows)
@@ -176,14 +192,16 @@ fn grouped_instances<'a, 'r>(report: &'a ReportView<'r>) -> Vec<Vec<Placed<'a, '
     groups
 }
 
-/// Returns the cells of some instances; `largest` is the memory that a whole bar stands for.
-fn row(instances: &[Placed<'_, '_>], largest: i64) -> Vec<Text> {
+/// Returns the cells of some instances; `whole` is the memory of the longest bar.
+fn row(instances: &[Placed<'_, '_>], whole: u64) -> Vec<Text> {
     let (mut memory, mut attempts) = (Vec::new(), Vec::new());
     // Each of several instances has its own memory and attempts.
     if let [(_, only)] = instances {
         for (words, both) in facts::trap_and_control(only) {
-            let whole = largest.max(1).unsigned_abs();
-            let bars = both.map(|bytes| bytes.max(0).unsigned_abs().saturating_mul(100) / whole);
+            let bars = both.map(|bytes| {
+                let hundredfold = bytes.max(0).unsigned_abs().saturating_mul(100);
+                hundredfold.div_ceil(whole)
+            });
             memory.push(Text::from(words).then(Span::Bars(bars)));
         }
         for case in ["trap", "control"]

@@ -157,9 +157,16 @@ fn inline_html(text: &Text) -> String {
         }
         Span::Fold(summary, items) => fold_element(summary, &list("ul", items)),
         Span::Break => "<br>".to_owned(),
-        Span::Bars([first, second]) => format!(
-            "<span class=\"bars\" aria-hidden=\"true\"><i style=\"width:{first}%\"></i><i style=\"width:{second}%\"></i></span>"
-        ),
+        Span::Bars(percents) => {
+            let bars = percents.map(|percent| match percent {
+                101.. => "<i class=\"cut\" style=\"width:100%\"></i>".to_owned(),
+                _ => format!("<i style=\"width:{percent}%\"></i>"),
+            });
+            format!(
+                "<span class=\"bars\" aria-hidden=\"true\">{}</span>",
+                bars.concat()
+            )
+        }
         Span::Chip(color) => element("span", &format!("chip g{color}"), ""),
     });
     written.collect()
