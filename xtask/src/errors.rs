@@ -66,7 +66,7 @@ fn write_advice(out: &mut String, advice: &Advice) {
     }
     if advice.doctor {
         out.push_str(
-            "\nOn the machine where it happens, [`cuda-pitfalls doctor`](doctor.md) determines the cause.\n",
+            "\nOn the affected machine, [`cuda-pitfalls doctor`](doctor.md) determines the cause.\n",
         );
     }
 }
@@ -108,9 +108,9 @@ fn grounds(cause: &ErrorCause) -> String {
     }
     let source = cause.source.as_deref().unwrap_or_default();
     match &cause.read {
-        None => format!("source (not reproduced): <{source}>"),
+        None => format!("[source, not reproduced]({source})"),
         Some(read) => format!(
-            "source (not reproduced; {}, {}; {}): <{source}>",
+            "[source, not reproduced]({source}): {}, {}, {}",
             to_markdown(&read.of),
             to_markdown(&read.versions),
             read.on

@@ -405,7 +405,7 @@ fn missed_texts(ranked: &[Ranked]) -> String {
         let _ = writeln!(missed, "- {link}: {answers}");
     }
     format!(
-        "\nOf the texts {unsaid} have no right answer among what is known; they count as not found. These were not found \
-         among the first three:\n\n{missed}"
+        "\nFor {unsaid} of the texts, `explain` has no right answer; they count as not found. The right answer was not \
+         among the first three for these:\n\n{missed}"
     )
 }
