@@ -19,8 +19,7 @@ use crate::tables::replace_part;
 pub const PAGE: &str = "docs/diagnoses.md";
 
 /// The sentence about a rule that finds nothing in any committed trace of a real program.
-pub const NEVER_FOUND: &str =
-    "It was found in no committed trace of a real program, only in tests.";
+pub const NEVER_FOUND: &str = "Not found in any committed trace of a real program, only in tests.";
 /// The words for a workaround that was not run.
 pub const NOT_RUN: &str = "not run";
 
@@ -79,7 +78,7 @@ pub fn page(
     for kind in clue_kinds() {
         let _ = write!(
             clues,
-            "\n### `{}`\n\nOne for {}.\n{}",
+            "\n### `{}`\n\nOne clue for each {}.\n{}",
             kind.name,
             kind.about,
             attributes_table(&kind.attributes)
@@ -244,7 +243,7 @@ fn join_with_or(names: &[String]) -> String {
 }
 
 fn attributes_table(all: &[Attribute]) -> String {
-    let mut table = MarkdownTable::new(["attribute", "type", "what it says"]);
+    let mut table = MarkdownTable::new(["attribute", "type", "value"]);
     for attribute in all {
         let name = format!("`{}`", attribute.name);
         table.row([

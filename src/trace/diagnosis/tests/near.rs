@@ -319,7 +319,9 @@ fn an_only_context_is_stray_without_work_in_each_of_several_processes() {
     let found = findings(&one(TraceBuilder::on(2), &[]).done());
     assert_eq!((found.len(), found[0].rule.as_str()), (1, "stray-context"));
     assert!(
-        found[0].workaround.starts_with("Select no device"),
+        found[0]
+            .workaround
+            .starts_with("In a process that does no work on a GPU, do not select"),
         "{}",
         found[0].workaround
     );
@@ -1282,7 +1284,7 @@ fn the_workaround_for_a_fork_names_what_initialised_cuda() {
     for child_calls in [true, false] {
         let asks = with("is_available", child_calls);
         assert!(
-            asks.contains("torch.cuda.is_available() at train.py:4 asks NVML"),
+            asks.contains("torch.cuda.is_available() at train.py:4 queries NVML"),
             "{asks}"
         );
         let init = with("init", child_calls);
