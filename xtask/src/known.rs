@@ -203,7 +203,7 @@ impl KnownSources<'_> {
             grounds.push(facts.1.clone());
         }
         if !released.is_empty() {
-            sentences.push(format!("Asked without a GPU, {}.", released.join("; ")));
+            sentences.push(format!("Measured without a GPU: {}.", released.join("; ")));
             grounds.push(format!("{release_count} releases without a GPU"));
         }
         let mut names = vec![id.to_owned()];

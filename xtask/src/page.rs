@@ -141,20 +141,24 @@ fn answer(out: &mut String, scenario: &Scenario, standing: Pitfall, known: &Know
         .map(|found| link_to(found, &found.sentence, scenario))
         .collect();
     if !met.is_empty() {
-        write_paragraph(out, &format!("Often met as: {}.", met.join("; ")));
+        write_paragraph(out, &format!("Symptoms: {}.", met.join("; ")));
     }
 }
 
 /// Writes the question, what the file calls the effect, and the common belief.
 fn write_question(out: &mut String, scenario: &Scenario, instance: &Instance, standing: Pitfall) {
     let (title, order, shows) = match standing {
-        Pitfall::Happens => ("What you see", "The order that people write", "It shows as"),
+        Pitfall::Happens => ("What you see", "The usual order (trap)", "Its effect"),
         Pitfall::Harmless => (
             "Tested and not seen",
-            "The order that was tested",
-            "It would show as",
+            "The tested order (trap)",
+            "Its effect would be",
         ),
-        Pitfall::Open => ("What to look for", "The order to test", "It would show as"),
+        Pitfall::Open => (
+            "What to look for",
+            "The order to test (trap)",
+            "Its effect would be",
+        ),
     };
     let _ = writeln!(out, "\n## {title}");
     if let Some(trap) = instance.cases.iter().find(|case| case.name == "trap") {
@@ -216,7 +220,7 @@ fn write_twin(out: &mut String, scenario: &Scenario, known: &Known) {
         write_paragraph(
             out,
             &format!(
-                "The same with CUDA calls alone: {}.",
+                "The same pitfall with CUDA calls only: {}.",
                 link_to(twin, &twin.id, scenario)
             ),
         );
@@ -286,7 +290,7 @@ fn run(out: &mut String, scenario: &Scenario) {
     };
     let file = markdown_link(&file, &format!("{up}{file}"));
     let words = format!(
-        "It needs {}{packages}. The {subject} and checks: {file}.",
+        "Requires {}{packages}. The {subject} and checks are in {file}.",
         needs(&scenario.needs)
     );
     write_paragraph(out, &words);
@@ -312,7 +316,7 @@ fn needs(needs: &Needs) -> String {
     all.extend(
         needs
             .peer_access
-            .then(|| "GPUs that reach each other's memory".to_owned()),
+            .then(|| "GPUs with peer access to each other".to_owned()),
     );
     to_markdown(&all.join(", "))
 }

@@ -13,7 +13,7 @@ use cuda_pitfalls_core::verdict::Reason;
 type Behaviour = Option<[String; 3]>;
 
 /// The columns in addition to the versions.
-const FACTS: [&str; 3] = ["reads the mask", "makes a context", "returned"];
+const FACTS: [&str; 3] = ["reads the mask", "creates a context", "returned"];
 
 /// Returns the calls whose behavior changed between versions, and those that were added or removed.
 pub(super) fn changes(rows: &[&CallRow]) -> [Section; 2] {

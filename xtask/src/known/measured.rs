@@ -154,8 +154,9 @@ impl MeasuredFacts {
         let gpus = row.gpus.as_deref().unwrap_or_default();
         let shown = match gpus {
             [] => "no GPU is visible".to_owned(),
+            [gpu] => format!("GPU {gpu} is visible"),
             gpus => format!(
-                "visible are {}, in this order",
+                "{} are visible, in this order",
                 listed(gpus.iter().map(|gpu| format!("GPU {gpu}")), "")
             ),
         };
@@ -308,9 +309,9 @@ impl CallRun {
     fn clause(&self, library: &str) -> String {
         let mut parts = vec![mask_clause(self.reads_mask).to_owned()];
         parts.push(match self.makes_context {
-            Some(true) => "makes a context".to_owned(),
-            Some(false) => "makes no context".to_owned(),
-            None => "was not seen to make a context or not".to_owned(),
+            Some(true) => "creates a context".to_owned(),
+            Some(false) => "creates no context".to_owned(),
+            None => "has no measured result for contexts".to_owned(),
         });
         parts.extend(memory(self.used_bytes.as_deref()));
         let failed = self
@@ -335,10 +336,10 @@ pub(super) fn line_sentence((line, on): &(PythonRow, String)) -> String {
     };
     let mut parts = vec![format!("{}{at}", mask_clause(facts.reads_mask))];
     parts.push(match facts.context_on.as_deref() {
-        None => "was not seen to make a context or not".to_owned(),
-        Some([]) => "makes no context".to_owned(),
+        None => "has no measured result for contexts".to_owned(),
+        Some([]) => "creates no context".to_owned(),
         Some(on) => format!(
-            "makes a context on {}",
+            "creates a context on {}",
             listed(on.iter().map(|gpu| format!("GPU {gpu}")), "")
         ),
     });
@@ -375,9 +376,9 @@ pub(super) fn variable_sentence((row, on): &(EnvRow, String)) -> String {
             format!("{variable} is read at {at}; a value that is set later has no effect ({on}).")
         }
         (Some(true), None) => {
-            format!("{variable} has an effect; when it is read was not told ({on}).")
+            format!("{variable} has an effect; when it is read is unknown ({on}).")
         }
-        _ => format!("{variable}={value} changed nothing, whenever it was set ({on})."),
+        _ => format!("{variable}={value} had no effect, whenever it was set ({on})."),
     }
 }
 
@@ -394,7 +395,7 @@ pub(super) fn need_entries(needs: &[NeedFacts]) -> Vec<KnownEntry> {
             ..
         } = need;
         let sentence =
-            format!("Where {refused} is refused ({errors}), {call} returns {status} ({on}).");
+            format!("If {refused} is denied ({errors}), {call} returns {status} ({on}).");
         match entries
             .iter_mut()
             .find(|entry| entry.names.first() == Some(refused))
@@ -415,7 +416,7 @@ const fn mask_clause(mask: Option<bool>) -> &'static str {
     match mask {
         Some(true) => "reads the mask",
         Some(false) => "does not read the mask",
-        None => "was asked after the mask was read",
+        None => "was measured after the mask had been read",
     }
 }
 
@@ -424,9 +425,9 @@ const fn mask_clause(mask: Option<bool>) -> &'static str {
 fn memory(used: Option<&[i64]>) -> Option<String> {
     let most = *used?.iter().max()?;
     Some(if most == 0 {
-        "takes no memory".to_owned()
+        "uses no memory".to_owned()
     } else {
-        format!("takes {}", units::bytes(most.unsigned_abs()))
+        format!("uses {}", units::bytes(most.unsigned_abs()))
     })
 }
 

@@ -14,13 +14,13 @@ pub fn index(scenarios: &[Scenario]) -> String {
         "<!-- Made from scenarios/; see CONTRIBUTING.md. -->\n# Pitfalls by symptom\n".to_owned();
     write_paragraph(
         &mut out,
-        "Find what you see. Under it is every question that was asked about it. Each page has the answer, the \
-         fix, what was measured, on which machine, and how to run it yourself.",
+        "Find the symptom. The questions below it cover its possible causes. Each page has the answer, the fix, \
+         the measurements with their machines, and the command to run the scenario yourself.",
     );
     write_paragraph(
         &mut out,
-        "`cuda-pitfalls run stray-memory-gpu0` asks all questions of a symptom on your machine; its id is \
-         what the links below end in.",
+        "`cuda-pitfalls run stray-memory-gpu0` runs all scenarios of a symptom on your machine. The id of a \
+         symptom is the end of its link below.",
     );
     let named: Vec<&symptom::Symptom> = symptom::all()
         .iter()
@@ -40,10 +40,7 @@ pub fn index(scenarios: &[Scenario]) -> String {
         .iter()
         .map(|subject| markdown_link(subject, subject))
         .collect();
-    write_paragraph(
-        &mut out,
-        &format!("Or look by subject: {}.", subjects.join(", ")),
-    );
+    write_paragraph(&mut out, &format!("By subject: {}.", subjects.join(", ")));
     for symptom in named {
         by_symptom(&mut out, symptom, scenarios);
     }
@@ -65,8 +62,8 @@ fn by_symptom(out: &mut String, symptom: &symptom::Symptom, scenarios: &[Scenari
     );
     let titles = [
         (Pitfall::Happens, None),
-        (Pitfall::Harmless, Some("Looked at, and not the cause:")),
-        (Pitfall::Open, Some("Asked, and not measured yet:")),
+        (Pitfall::Harmless, Some("Ruled out as a cause:")),
+        (Pitfall::Open, Some("Not measured yet:")),
     ];
     for (standing, title) in titles {
         let mut questions = Vec::new();

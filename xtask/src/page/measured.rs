@@ -85,9 +85,9 @@ fn part_measurement(
         None => Vec::new(),
     };
     let changed = if today.compares_others() {
-        Some("other cases compared")
+        Some("different cases compared")
     } else {
-        (asked != effect(&today.plan.effect)).then_some("another effect")
+        (asked != effect(&today.plan.effect)).then_some("different effect")
     };
     let mut part = part.clone();
     let then = part.verdict.clone();
@@ -261,14 +261,14 @@ impl Measurement {
     pub fn verdict_words(&self) -> String {
         let now = verdict_in_words(&self.part.verdict);
         if !self.is_asked_otherwise() {
-            return self
-                .changed
-                .map_or(now.clone(), |changed| format!("{now} ({changed} then)"));
+            return self.changed.map_or(now.clone(), |changed| {
+                format!("{now} ({changed} at that time)")
+            });
         }
         format!(
-            "{now} (as asked then: {}; {})",
+            "{now} (original verdict: {}; {})",
             verdict_in_words(&self.then),
-            self.changed.unwrap_or("judged by older rules")
+            self.changed.unwrap_or("older rules")
         )
     }
 
@@ -305,7 +305,7 @@ pub(super) fn verdict_in_words(verdict: &Verdict) -> String {
         .map(|reason| reason.name().replace('_', " "))
         .unwrap_or_default();
     match verdict.kind {
-        Kind::Reproduced => "shows".to_owned(),
+        Kind::Reproduced => "occurs".to_owned(),
         Kind::NotReproduced => DOES_NOT_SHOW.to_owned(),
         Kind::Inconclusive => format!("open: {reason}"),
         Kind::Skipped => format!("not run: {reason}"),
@@ -383,7 +383,7 @@ pub(super) fn write_machines(out: &mut String, scenario: &Scenario, own: &[&Meas
     conclusive.retain(|measurement| measurement.is_conclusive());
     if !conclusive.is_empty() {
         let basis = to_markdown(&answer_basis(&conclusive).sentence());
-        let words = format!("The answer rests on {basis}. {}", tried_versions(own));
+        let words = format!("The answer is based on {basis}. {}", tried_versions(own));
         write_paragraph(out, &words);
     }
     let table = machines_table(scenario, own);
@@ -394,14 +394,14 @@ pub(super) fn write_machines(out: &mut String, scenario: &Scenario, own: &[&Meas
     );
     out.push_str(&table.to_text());
     let mut notes =
-        "“Shows” means: in every attempt of the trap, and in none of the control.".to_owned();
+        "“Occurs” means in every attempt of the trap and in none of the control.".to_owned();
     if own
         .iter()
         .any(|measurement| measurement.is_asked_otherwise())
     {
         notes.push_str(
-            " “As asked then” is the verdict that the report holds: the question was changed after it was asked, and \
-             the word before it is what today's question makes of the same recorded attempts.",
+            " “Original verdict” is the verdict in the report. The scenario or the rules were changed after that run, and the \
+             word before it is the current verdict on the same recorded attempts.",
         );
     }
     write_paragraph(out, &notes);
@@ -468,7 +468,7 @@ fn tried_versions(own: &[&Measurement]) -> String {
     };
     let (software, drivers) = (to_markdown(&software), to_markdown(&drivers));
     format!(
-        "Measured with {software} on driver {drivers}. Other versions, newer ones too: not measured."
+        "Measured with {software} on driver {drivers}. Other versions, including newer ones, were not measured."
     )
 }
 

@@ -52,7 +52,10 @@ pub(super) fn write_orders(
         let reason = to_markdown(scenario.no_control.trim_end_matches('.'));
         write_paragraph(
             out,
-            &format!("There is nothing to compare it with: {reason}."),
+            &format!(
+                "This scenario has no control. {}.",
+                capitalize_first(&reason)
+            ),
         );
     }
 }

@@ -58,7 +58,7 @@ pub(super) fn write_observations(out: &mut String, scenario: &Scenario, referenc
     }
     write_paragraph(out, &(words + ":"));
     out.push_str(&observed.table.to_text());
-    let mut notes = vec!["`gpu0`, `gpu1`, …: the GPUs in CUDA's order without a mask, the used ones first. An empty cell was not asked, or could not be known.".to_owned()];
+    let mut notes = vec!["`gpu0`, `gpu1`, …: the GPUs in CUDA's order without a mask, the used ones first. An empty cell was not checked or could not be determined.".to_owned()];
     for case in cases {
         if !matches!(case.name.as_str(), "trap" | "control") {
             notes.extend(does(measurement, case));
@@ -66,7 +66,7 @@ pub(super) fn write_observations(out: &mut String, scenario: &Scenario, referenc
     }
     notes.extend(cases.iter().filter_map(mixed_outcomes));
     if observed.has_ends {
-        notes.push("The end is the exit code (0 with every step made), or the signal.".to_owned());
+        notes.push("The end is the exit code (0 if all steps ran) or the signal.".to_owned());
     }
     write_paragraph(out, &notes.join(" "));
 }
@@ -157,7 +157,7 @@ fn does(measurement: &Measurement, case: &CaseReport) -> Option<String> {
 fn mixed_outcomes(case: &CaseReport) -> Option<String> {
     let others = case.outcomes.len().checked_sub(2)? + 1;
     Some(format!(
-        "*{}* had {others} other outcome(s); the table has the one seen in {}.",
+        "*{}* had {others} other outcome(s); the table shows the most frequent one ({}).",
         to_markdown(&case.name),
         outcome_frequency(&case.view())
     ))

@@ -64,10 +64,7 @@ pub(super) fn write_versions(
         if let Some(range) = range {
             write_paragraph(
                 out,
-                &format!(
-                    "The question can be asked with {what} {}.",
-                    to_markdown(&range.0)
-                ),
+                &format!("The scenario requires {what} {}.", to_markdown(&range.0)),
             );
         }
     }
@@ -80,14 +77,11 @@ fn write_releases(out: &mut String, scenario: &Scenario, asked: &[&LineReleases]
     let up = "../".repeat(scenario.name.matches('/').count() + 1);
     for (place, facts) in asked.iter().enumerate() {
         if place == 0 {
-            let matrix = markdown_link(
-                "the matrix of releases",
-                &format!("{up}surveys/releases.md"),
-            );
+            let matrix = markdown_link("matrix of releases", &format!("{up}surveys/releases.md"));
             write_paragraph(
                 out,
                 &format!(
-                    "Without a GPU it was asked whether the line calls `cuInit`, without which the pitfall cannot show \
+                    "Without a GPU, it was measured only whether the line calls `cuInit`. The pitfall cannot occur if it does not \
                      ({matrix}):"
                 ),
             );

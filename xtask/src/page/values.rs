@@ -30,7 +30,7 @@ pub(super) fn write_values(
             _ => format!("libcudart {}", to_markdown(versions)),
         });
     }
-    head.push("what the trap showed".to_owned());
+    head.push("result of the trap".to_owned());
     let mut table = MarkdownTable::new(head);
     for (index, instance) in scenario.instances.iter().enumerate() {
         let mut row = Vec::new();

@@ -32,7 +32,7 @@ fn no_page_contradicts_the_report_that_it_links() {
         .filter(|measurement| {
             let told = measurement.verdict_words();
             let (_, then) = told
-                .split_once(" (as asked then: ")
+                .split_once(" (original verdict: ")
                 .expect("the verdict then is told");
             !rows(pages, measurement)
                 .iter()
@@ -53,7 +53,7 @@ fn no_page_contradicts_the_report_that_it_links() {
     let of_others = measured
         .iter()
         .filter(|measurement| !measurement.is_asked_otherwise())
-        .all(|measurement| !measurement.verdict_words().contains("as asked"));
+        .all(|measurement| !measurement.verdict_words().contains("original verdict"));
     assert!(of_others);
 }
 
