@@ -1,4 +1,4 @@
-//! A new file is noticed: the macro that embeds folders does not watch them.
+//! Lets cargo notice a new file, because the macro that embeds folders does not watch them.
 
 fn main() {
     println!("cargo::rerun-if-changed=.");

@@ -1,4 +1,4 @@
-//! The data that come with the program: what people write, as it is in the files of this folder.
+//! The built-in data of the program: hand-written text, as in the files of this folder.
 
 use include_dir::{Dir, include_dir};
 
@@ -20,7 +20,7 @@ static DIAGNOSES: Dir<'static> = include_dir!("$CARGO_MANIFEST_DIR/diagnoses");
 static KINDS: Dir<'static> = include_dir!("$CARGO_MANIFEST_DIR/surveys/kinds");
 static KERNELS: Dir<'static> = include_dir!("$CARGO_MANIFEST_DIR/kernels");
 
-/// The questions: of each the name, as `context/set-device-is-eager`, and the text of its file.
+/// Returns the questions, each with its name, as `context/set-device-is-eager`, and the text of its file.
 pub fn questions() -> impl Iterator<Item = (String, &'static str)> {
     QUESTIONS.iter().flat_map(|(subject, folder)| {
         files(folder, ".toml").map(move |(name, text)| (format!("{subject}/{name}"), text))
@@ -34,25 +34,25 @@ pub fn question(name: &str) -> Option<&'static str> {
     folder.get_file(format!("{file}.toml"))?.contents_utf8()
 }
 
-/// What is kept of each question beside its file, in the order of names: a line with its outline, one with what was
-/// measured of it, and one with the words by which it is found.
+/// Returns the stored lines of each question besides its file, in the order of names: one with its outline, one with
+/// its measurements, and one with the words by which it is found.
 pub fn question_facts() -> impl Iterator<Item = &'static str> {
     QUESTIONS
         .iter()
         .flat_map(|(_, folder)| files(folder, ".ndjson").map(|(_, text)| text))
 }
 
-/// The rules of diagnoses by their names.
+/// Returns the rules of diagnoses by their names.
 pub fn diagnoses() -> impl Iterator<Item = (&'static str, &'static str)> {
     files(&DIAGNOSES, ".toml")
 }
 
-/// The file of a kind of survey.
+/// Returns the file of a kind of survey.
 pub fn kind(name: &str) -> Option<&'static str> {
     KINDS.get_file(format!("{name}.toml"))?.contents_utf8()
 }
 
-/// The kernels by their names, as PTX.
+/// Returns the kernels by their names, as PTX.
 pub fn kernels() -> impl Iterator<Item = (&'static str, &'static str)> {
     files(&KERNELS, ".ptx")
 }
@@ -67,29 +67,29 @@ fn files(
     named.filter_map(move |(path, text)| Some((path.strip_suffix(ending)?, text)))
 }
 
-/// What people type in a shell.
+/// Commands that users type in a shell.
 pub const COMMANDS: &str = include_str!("commands.toml");
 /// What CUDA's errors say.
 pub const ERRORS: &str = include_str!("errors.toml");
 /// The frameworks that use CUDA.
 pub const FRAMEWORKS: &str = include_str!("frameworks.toml");
-/// Whose code takes memory of a GPU.
+/// Owners of GPU memory: the code that allocates it.
 pub const OWNERS: &str = include_str!("owners.toml");
-/// The facts of a trace that rules of diagnoses can ask about.
+/// The facts of a trace that rules of diagnoses can test.
 pub const CLUES: &str = include_str!("clues.toml");
 /// The environment variables that CUDA and frameworks read.
 pub const VARIABLES: &str = include_str!("variables.toml");
 /// The questions of the essential set.
 pub const ESSENTIAL: &str = include_str!("essential.toml");
-/// What the questions of each folder are about.
+/// The subject of the questions in each folder.
 pub const SUBJECTS: &str = include_str!("subjects.toml");
 /// The numbers of the kernel's log.
 pub const XIDS: &str = include_str!("xids.toml");
 /// Accelerators that are not NVIDIA's.
 pub const PLATFORMS: &str = include_str!("platforms.toml");
-/// What people see.
+/// The symptoms that users see.
 pub const SYMPTOMS: &str = include_str!("symptoms.toml");
-/// Words of one meaning.
+/// Words with the same meaning.
 pub const SYNONYMS: &str = include_str!("synonyms.toml");
 /// The recipes of `survey calls`.
 pub const CALLS: &str = include_str!("surveys/calls.toml");
@@ -101,18 +101,18 @@ pub const MASKS: &str = include_str!("surveys/mask.toml");
 pub const LINES: &str = include_str!("surveys/python.toml");
 /// The environments of `survey python --releases`.
 pub const RELEASES: &str = include_str!("surveys/releases.toml");
-/// The errors that frameworks meet.
+/// The errors that frameworks are tested with.
 pub const FAILURES: &str = include_str!("surveys/errors.toml");
-/// What is known of everything that has a name but the questions.
+/// Knowledge about everything that has a name, except the questions.
 pub const KNOWN: &str = include_str!("known.json");
-/// The words of what people wrote in threads and of errors, with what answers them.
+/// The words of texts from threads and of errors, with their answers.
 pub const TEXTS: &str = include_str!("texts.json");
 
 #[cfg(test)]
 mod tests {
     use std::fs;
 
-    /// Of a folder that is forgotten here nobody would know.
+    /// A folder that is forgotten here would go unnoticed.
     #[test]
     fn every_folder_of_questions_is_embedded() {
         let folders = fs::read_dir(env!("CARGO_MANIFEST_DIR"))

@@ -139,7 +139,7 @@ fn package(scratch: &Scratch) {
 fn a_command_is_traced_annotated_summarised_and_kept() {
     let scratch = Scratch::new();
     package(&scratch);
-    // Quotes are the shell's, as in a step of a job; what is forbidden is split and not expanded.
+    // Quotes are the shell's, as in a step of a job; the forbidden words are split but not expanded.
     let inputs = [
         ("PROGRAM", PROGRAM),
         (
@@ -203,7 +203,7 @@ fn a_traced_command_that_fails_or_cannot_be_traced_fails_the_job() {
         let own = [("PROGRAM", PROGRAM), ("ON", "sim"), ("OUT", "kept")];
         act(&scratch, &[&own[..], inputs].concat())
     };
-    // 3 is the program's own here, so it does not pass for undecided.
+    // Here 3 is the program's own exit code, so it is not taken for undecided.
     for (command, code) in [
         ("true", 0),
         ("exit 3", 3),

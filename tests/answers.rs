@@ -1,4 +1,4 @@
-//! The output for a person: yes/no questions, the short form of a committed report at several widths.
+//! The output for users: yes/no questions, the short form of a committed report at several widths.
 //!
 //! `CUDA_PITFALLS_BLESS=1 cargo test --test suite -- answers::` rewrites the expected texts; read the diff.
 

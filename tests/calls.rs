@@ -1,7 +1,7 @@
 //! The C declarations in the tables of calls match the bindings: prototypes, sizes and offsets of structs, constants,
 //! status codes. The compiler compares them; a difference does not compile, and the error contains the name.
 
-/// Made from the tables by the build script.
+/// Generated from the tables by the build script.
 #[expect(clippy::type_complexity, reason = "prototypes of C")]
 mod declared {
     use cudarc::driver::sys as driver;
@@ -21,7 +21,7 @@ fn nearly_every_call_of_a_library_is_held_against_its_bindings() {
         CallLibrary::Libc,
     ];
     let calls = cuda_pitfalls_calls::all().filter(|call| libraries.contains(&call.library));
-    // The others are of older headers.
+    // The others belong to older headers.
     let newest = calls.filter(|call| call.until.is_none()).count();
     assert!(
         declared::CALLS + 10 > newest,

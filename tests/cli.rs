@@ -1,4 +1,4 @@
-//! The command line as a user and a script meet it: what is printed where, and how it ends.
+//! The command line as users and scripts see it: its output and its end.
 
 use crate::common;
 
@@ -133,7 +133,7 @@ fn explain_passes_its_input_through_and_answers_what_stands_at_its_end() {
         answer.contains("CUDA_LAUNCH_BLOCKING=1") && answer.contains("Your program"),
         "{answer}"
     );
-    // Nobody reads what it passes through: it reads on, and answers.
+    // Nobody reads the text that it passes through: it continues to read, and answers.
     let (reader, writer) = io::pipe().expect("a pipe");
     drop(reader);
     let closed = fed(writer.into(), whole);
@@ -182,7 +182,7 @@ fn explain_preserves_streams_exit_and_orphans_of_commands() {
         failed.stderr.starts_with(FAULT) && failed.stderr.contains("CUDA_LAUNCH_BLOCKING=1"),
         "{failed:?}"
     );
-    // What a program leaves behind holds its stderr, and nobody waits for it.
+    // A process that a program leaves behind holds its stderr, and nobody waits for that process.
     let fine = ran("echo progress >&2; sleep 90 >&2 & echo $! >&2; exec true");
     let orphan = fine.stderr.trim_start_matches("progress\n").trim();
     assert!(
@@ -234,7 +234,7 @@ fn colours_are_as_the_command_line_says() {
             "--color",
             choice,
         ]);
-        // A pitfall that shows is yellow, whether that was expected or not.
+        // A pitfall that occurs is yellow, whether that was expected or not.
         assert_eq!(
             ran.stdout.contains("\x1b[1;33myes (sim)\x1b[0m"),
             is_coloured,
@@ -456,8 +456,8 @@ fn json_is_one_document_whatever_is_wrong() {
     }
 }
 
-/// Only some cases need cuBLAS, which the simulated machine has not. Some of these seeds would begin with
-/// a case that does not.
+/// Only some cases need cuBLAS, which the simulated machine does not have. Some of these seeds would begin with a case
+/// that does not.
 #[test]
 fn a_need_of_one_case_is_missed_before_any_case_is_attempted() {
     for seed in ["1", "2", "3", "4"] {
@@ -589,8 +589,7 @@ fn usage_error_prints_exit_code_on_last_line() {
     }
 }
 
-/// The program's file may be replaced while a run is under way: the processes that the run starts
-/// from then on are of the new one.
+/// The program's file may be replaced during a run: the processes that the run starts after that belong to the new one.
 #[test]
 fn a_process_that_would_be_told_in_another_protocol_leaves_at_once() {
     for role in ["__worker", "__sampler", "__versions"] {
@@ -685,7 +684,7 @@ fn completions_name_every_command_and_no_hidden_one() {
         "render",
         "{output:?}"
     );
-    // What it offers for the words of `explain` is what this command prints.
+    // For the words of `explain`, it offers the output of this command.
     assert!(
         fs::read_to_string(&script)
             .expect("the script")
@@ -751,7 +750,7 @@ fn manual_pages_are_one_for_the_program_and_one_for_each_command() {
     scratch
         .run(&["man", "--out", &file])
         .ended(74, "not_durable");
-    // In a folder of everybody a page may be a link to a file of ours.
+    // In a folder that all users share, a page may be a link to a file of ours.
     fs::remove_file(format!("{folder}/cuda-pitfalls-run.1")).expect("a page");
     std::os::unix::fs::symlink(&file, format!("{folder}/cuda-pitfalls-run.1")).expect("a link");
     scratch

@@ -213,7 +213,7 @@ fn written_otherwise(mut report: Value) -> Value {
         }
         scenario["sha256"] = "0123456789abcdef".repeat(4).into();
         scenario["verdict"]["detail"] = "in other words".into();
-        // The seed of a whole report says in which order its cases were made.
+        // The seed of a full report determines the order of its cases.
         if scenario["plan"].is_null() {
             parts(scenario, "cases").reverse();
         }
@@ -330,7 +330,7 @@ fn order_and_wording_of_other_versions_are_ignored() {
     }
 }
 
-/// Two machines of one group: a comparison and a merge say the same of them.
+/// A comparison and a merge agree on two machines of one group.
 #[test]
 fn two_machines_differ_in_a_fleet_as_they_do_in_a_comparison() {
     let scratch = Scratch::new();

@@ -303,7 +303,7 @@ const CONTRADICTIONS: &[Contradiction] = &[
     }),
 ];
 
-/// Returns a question with an answer that today's file asks.
+/// Returns a question of today's files that has an answer.
 fn scenario(report: &mut Value) -> &mut Value {
     let all = report["scenarios"].as_array_mut().expect("a list");
     let is_answered = |one: &Value| {
@@ -518,7 +518,7 @@ fn contradicting_compact_reports_are_refused() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// Every form judges again, and names the stored verdict that its recordings do not bear out.
+/// Every format judges again, and shows a stored verdict that its recordings do not support.
 #[test]
 fn no_form_repeats_a_stored_verdict() {
     let scratch = Scratch::new();

@@ -32,7 +32,7 @@ fn todays_expectations_hold_on_committed_reports() {
             else {
                 continue;
             };
-            // A file whose calls changed gets no credit for what was measured with the old ones.
+            // Measurements with old calls do not count for a file whose calls changed.
             let Some(today) = planned_today(scenario, report, measured) else {
                 continue;
             };
@@ -51,7 +51,7 @@ fn todays_expectations_hold_on_committed_reports() {
                 report.provenance,
             );
             let verdict = judge::judge_scenario(&plan, &mut cases, &scene, &facts);
-            // Attempts that did not come to their end, or were never made, say nothing, for or against.
+            // Attempts that did not end, or were never made, are not evidence for or against anything.
             use Reason::{Crashed, Hang, Interrupted, TooFewAttempts};
             if matches!(
                 verdict.reason,
@@ -61,7 +61,7 @@ fn todays_expectations_hold_on_committed_reports() {
             }
             if verdict.expectation == ExpectationMet::AsExpected {
                 proven.insert(measured.name.clone());
-                // What pages, `explain` and diagnoses tell people to write must not show the pitfall.
+                // The pitfall must not occur in the code that pages, `explain` and diagnoses recommend.
                 for case in cases
                     .iter()
                     .filter(|case| is_offered(&scenario.name, &case.name, verdict.kind))
@@ -225,7 +225,7 @@ fn every_expectation_applied_in_the_report_that_it_names() {
     );
 }
 
-/// The runs that are known to name no commit of a clean checkout are in `reports/provenance.toml`.
+/// `reports/provenance.toml` lists the runs that are known not to name a commit of a clean checkout.
 #[test]
 fn a_new_report_names_a_clean_commit() {
     let source = fs::read_to_string(root().join("reports/provenance.toml"))

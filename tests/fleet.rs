@@ -130,7 +130,7 @@ const KNOWN: [(&str, usize); 13] = [
         "crashed: device/second-runtime-reset-hurts-the-first with 13.0 on 2x NVIDIA H200",
         1,
     ),
-    // docs/findings.md: it returned 709 and 400 in one run, because what freed memory does is chance.
+    // docs/findings.md: it returned 709 and 400 in one run, because the effect of freed memory is a matter of chance.
     (
         "facts: device/second-runtime-reset-hurts-the-first with 13.0 on 1x NVIDIA H100 80GB HBM3",
         1,
@@ -139,7 +139,7 @@ const KNOWN: [(&str, usize); 13] = [
         "facts: device/second-runtime-reset-hurts-the-first with 13.0 on 2x NVIDIA H100 80GB HBM3",
         1,
     ),
-    // docs/findings.md: which lines of printf are lost is chance.
+    // docs/findings.md: which lines of printf are lost is a matter of chance.
     (
         "facts: limits/printf-overflow-loses-lines with 13.0 on 1x NVIDIA H100 80GB HBM3",
         1,
@@ -153,7 +153,7 @@ const KNOWN: [(&str, usize); 13] = [
         "no_package: framework/rmm-current-resource-initialises-cuda with  on 2x NVIDIA H200",
         1,
     ),
-    // Whether a killed process is off the GPU when its step ends is chance.
+    // Whether a killed process is off the GPU when its step ends is a matter of chance.
     (
         "facts: process/checkpoint-lock-holds-up-a-peer with  on 4x NVIDIA H100 80GB HBM3",
         1,
@@ -194,7 +194,7 @@ fn committed_reports_differ_only_as_documented() {
         .iter()
         .map(|(what, count)| format!("{what}, {count}"))
         .collect();
-    // Beside processes that come and go, some questions have no answer: reports/shared-gpus says which runs.
+    // With processes that come and go, some questions have no answer: reports/shared-gpus lists the runs.
     let is_disturbed = |it: &String| it.starts_with("contaminated: ") && it.contains(" shared, ");
     let found: Vec<String> = differences(&fleet)
         .into_iter()
@@ -396,8 +396,8 @@ fn a_compact_report_of_all_is_small() {
     assert!(ran.stdout.len() <= 260_000, "{} bytes", ran.stdout.len());
 }
 
-/// Somebody mistypes a folder, or takes a report for the merged document: nothing is lost, and the words say what to
-/// do.
+/// If a user mistypes a folder, or takes a report for the merged document, nothing is lost, and the message explains
+/// what to do.
 #[test]
 fn what_has_no_reports_replaces_nothing() {
     let scratch = Scratch::new();
@@ -408,7 +408,7 @@ fn what_has_no_reports_replaces_nothing() {
         .ended(2, "usage")
         .says("there is no `no-such-folder`");
     assert_eq!(merged(&scratch), before);
-    // A folder without reports is one that somebody mistook.
+    // A folder without reports is a mistake of the user.
     let (empty, none) = (scratch.file("empty.json", ""), scratch.at("none"));
     fs::create_dir(&none).expect("a folder of our own");
     for input in [&empty, &none] {

@@ -111,7 +111,7 @@ fn ten_thousand_machines_and_two_hundred_questions_can_be_used() {
         for none in ["hidden", "untold", "cut"] {
             assert_eq!(seen[none], 0, "{none}: {at}");
         }
-        // On a telephone each cell is a line of its own.
+        // On a phone, each cell is on its own line.
         assert!(
             width == 320 || seen["broad"] == 0,
             "a column leaves too little for the others: {at}"
@@ -253,7 +253,7 @@ fn what_is_no_fleet_and_no_address_is_refused_in_words() {
     }
 }
 
-/// Prometheus' own parser, where there is one.
+/// Prometheus' own parser, if it is installed.
 #[test]
 fn promtool_accepts_the_metrics() {
     use std::io::Write as _;

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use common::Scratch;
 use common::fleets::{Generator, Recipe, SIZES, Truth};
 
-/// Reports that began before this many days are stale: the generated ones are of November 2026 or of 2001.
+/// Reports that began before this many days are stale: the generated ones are from November 2026 or from 2001.
 const MAX_AGE: &str = "7000d";
 
 fn merged(recipe: Recipe) -> (Fleet, Truth) {
@@ -22,7 +22,7 @@ fn merged(recipe: Recipe) -> (Fleet, Truth) {
     fs::create_dir(&folder).expect("a folder of our own");
     let mut generator = Generator::new(recipe);
     for document in generator.by_ref() {
-        // A name of a machine may hold what no file name does.
+        // A name of a machine may contain characters that no file name has.
         let name: String = document
             .name
             .chars()

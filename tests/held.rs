@@ -1,5 +1,5 @@
-//! Processes that are held: a parent that is stopped, a worker in a debugger, a sampler that does not
-//! answer, a reader that does not read. Nothing is concluded from it, and nothing waits for ever.
+//! Processes that are held: a parent that is stopped, a worker in a debugger, a sampler that does not answer, a reader
+//! that does not read. Nothing is concluded from it, and nothing waits forever.
 
 use crate::common;
 
@@ -15,7 +15,7 @@ use common::{LONGEST, PROGRAM, Running, Scratch, eventually, is_in_call, part};
 
 /// A machine with one GPU, the minimum for sampling.
 const MACHINE: &str = "sim:h200-x1";
-/// System calls that a process waits for an answer with.
+/// System calls with which a process waits for an answer.
 #[cfg(target_arch = "x86_64")]
 const WAITS: [i64; 2] = [libc::SYS_poll, libc::SYS_ppoll];
 #[cfg(not(target_arch = "x86_64"))]
@@ -83,11 +83,11 @@ fn a_worker_that_a_debugger_holds_is_given_up() {
 /// The first of the two workers looks for needs.
 #[test]
 fn stuck_needs_worker_is_abandoned_once() {
-    // A worker that only looks for needs leaves soon. One that had gone before it was held shows nothing.
+    // A worker that only looks for needs leaves soon. A worker that exited before it was held shows nothing.
     while !is_given_up(["tests/selftest/clean.toml", "tests/selftest/hang.toml"]) {}
 }
 
-/// Holds every worker of a run. Whether that came in time, before the first scenario was answered.
+/// Holds every worker of a run. Returns `true` if that happened in time, before the first scenario was answered.
 fn is_given_up(selectors: [&str; 2]) -> bool {
     let scratch = Scratch::new();
     let running = start(&scratch, &selectors, &["--repeat", "1"]);

@@ -330,7 +330,7 @@ fn a_hostile_trace_is_refused_in_text() {
     }
 }
 
-/// A few kilobytes that come to gigabytes of lines: what is done for them is bounded, and the limit is named.
+/// A few kilobytes can expand to gigabytes of lines: the work for them is bounded, and the limit is reported.
 #[test]
 fn a_small_file_makes_little_work() {
     let scratch = Scratch::new();

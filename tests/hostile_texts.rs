@@ -11,7 +11,7 @@ use common::{Scratch, read_document, root};
 use cuda_pitfalls::trace::fixture;
 use serde_json::{Value, json};
 
-/// The same where it is shown.
+/// The same text as it is displayed.
 const SHOWN: &str = r"\x1b[31m";
 
 /// Returns the text of a document. A trace is an array of its lines.
@@ -22,7 +22,7 @@ fn text(document: &Value) -> String {
     }
 }
 
-/// Keeps the first entries of each list, where the reader takes the rest.
+/// Keeps the first entries of each list, if the reader accepts the rest.
 fn shorten(value: &mut Value, entries: usize) {
     match value {
         Value::Array(list) => {
@@ -45,7 +45,7 @@ fn reduce(report: &mut Value) {
     }
 }
 
-/// Makes these texts hostile, as far as the reader takes them.
+/// Makes these texts hostile, as far as the reader accepts them.
 fn spoil(document: &mut Value, pointers: &[String], read: Reader) {
     let before = document.clone();
     for pointer in pointers {

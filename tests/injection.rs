@@ -198,7 +198,7 @@ fn another_thread_waits_for_the_hook() {
     let bench = Bench::new();
     let slow = [("HOOK_SLEEPS_MS", "200"), ("HOOK_MASK", "1")];
     let run = bench.hooked(&slow, &["threads", "count"]);
-    // Had the second one gone on meanwhile, it would have read the mask before the hook had set it.
+    // If the second one had continued meanwhile, it would have read the mask before the hook had set it.
     assert_eq!(
         run,
         seen(

@@ -102,7 +102,7 @@ fn another_signal_leaves_a_partial_report_and_exit_code_131_or_143() {
     }
 }
 
-/// A pipe in the place of a library: to open it waits for a writer, as a library waits whose constructor does not return.
+/// A pipe in place of a library: opening it blocks until there is a writer, like a constructor that does not return.
 #[test]
 fn signals_end_a_run_stuck_in_a_library() {
     for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143)] {
@@ -241,7 +241,7 @@ fn killed_parent_takes_all_run_processes_along() {
                 .expect("a report is on disk and can be read"),
         );
     };
-    // A worker, one that is deaf to SIGTERM, a process by fork, by exec, by vfork, and in another session.
+    // A worker, one that ignores SIGTERM, and processes by fork, by exec, by vfork, and in another session.
     let stems = [
         "hang-long",
         "hang-long-deaf",

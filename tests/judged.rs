@@ -78,7 +78,7 @@ fn without_attempts(document: &mut Value) {
     }
 }
 
-/// A compact report, by `run` and by `render` alike, is judged as the whole one.
+/// A compact report, by `run` and by `render` alike, is judged like the full one.
 #[test]
 fn a_compact_report_is_judged_as_the_whole_one() {
     let scratch = Scratch::new();
@@ -224,7 +224,7 @@ fn every_reader_rejects_measured_claim_on_simulated_machine() {
     let path = scratch.at("changed.json");
     let mut claimed = report(&scratch);
     claimed["provenance"] = json!("measured");
-    // One trace of the simulated machine after the other is removed; what is left gives it away.
+    // The traces of the simulated machine are removed one after the other; the remaining ones reveal it.
     let on_sim = claimed.clone();
     claimed["run"]["on"] = json!("cuda");
     let with_library = claimed.clone();

@@ -1,5 +1,5 @@
-//! Compares the library's rule for masks with that of the simulated driver, which was written apart from it. `replay.rs` holds
-//! the simulated driver against every committed attempt.
+//! Compares the library's rule for masks with that of the simulated driver, which was written independently.
+//! `replay.rs` compares the simulated driver with every committed attempt.
 
 use std::collections::{BTreeMap, BTreeSet};
 

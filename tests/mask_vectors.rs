@@ -1,5 +1,5 @@
-//! Holds the data set of measured masks against the script that makes it of evidence, and the comparison of other projects'
-//! parsers with it against parsers whose mistakes are known. Nothing is installed here, and no network is used.
+//! Compares the data set of measured masks with the script that generates it from evidence, and tests the comparison of
+//! other projects' parsers on parsers with known mistakes. Nothing is installed here, and no network is used.
 
 use std::fs;
 use std::path::Path;
@@ -121,7 +121,7 @@ fn the_script_writes_the_committed_vectors_and_notices_others() {
     );
 }
 
-/// Prints how many vectors the package below the working folder has, and with how many of them its rule disagrees.
+/// Prints the number of vectors of the package below the working folder, and how many of them its rule contradicts.
 const AGREES: &str = r#"
 import json, sys
 sys.path.insert(0, "")

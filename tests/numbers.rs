@@ -26,7 +26,7 @@ fn numbers() -> BTreeSet<String> {
         .collect()
 }
 
-/// Returns the numbers in a text; `G01–G26` are all of these.
+/// Returns the numbers in a text; `G01–G26` means all of these.
 fn named(text: &str) -> BTreeSet<String> {
     let all = numbers();
     let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '–');

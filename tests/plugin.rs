@@ -37,7 +37,7 @@ fn the_plugin_does_what_its_tests_say() {
     };
     let scratch = tempfile::tempdir().expect("a folder of our own");
     let mut command = Command::new(python);
-    // pytest prints more where it is set.
+    // pytest prints more if it is set.
     command.env_remove("CI");
     // Two at a time: each starts a new pytest, and waits for a trace.
     command.args([

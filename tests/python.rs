@@ -51,7 +51,7 @@ fn with_packages(scratch: &Scratch, mut command: Command) -> Command {
     command
 }
 
-/// Runs files on the simulated machine, and hands over the report.
+/// Runs files on the simulated machine, and returns the report.
 fn simulate(scratch: &Scratch, names: &[&str], more: &[&str]) -> (Ran, Report) {
     let files: Vec<String> = names.iter().map(|name| file(name)).collect();
     let files: Vec<&str> = files.iter().map(String::as_str).collect();
@@ -64,7 +64,7 @@ fn simulate(scratch: &Scratch, names: &[&str], more: &[&str]) -> (Ran, Report) {
     (ran, report)
 }
 
-/// Runs one file whose lines are allowed.
+/// Runs one file, with its Python lines allowed.
 fn allowed(name: &str, more: &[&str]) -> Report {
     let scratch = Scratch::new();
     let (_, report) = simulate(&scratch, &[name], &[&["--allow", "code"], more].concat());
@@ -72,7 +72,7 @@ fn allowed(name: &str, more: &[&str]) -> Report {
     report
 }
 
-/// Runs one file whose effect shows.
+/// Runs one file, whose effect must occur.
 fn reproduced(name: &str, more: &[&str]) -> Report {
     let report = allowed(name, more);
     let verdict = &part(&report, &format!("python/{name}")).verdict;
@@ -256,7 +256,7 @@ fn step_threads_and_children_behave_as_in_programs() {
     assert_eq!(step("on-thread").current.as_deref(), Some("gpu1"));
     assert_eq!(step("main").current.as_deref(), Some("gpu0"));
     assert_eq!(calls(step("main")), []);
-    // A child counts its own calls from nothing.
+    // A child counts its own calls from zero.
     assert_eq!(status(step("child")), (1, "DriverError"));
     assert_eq!(calls(step("child")), [("cuInit", 1)]);
     assert_eq!(
@@ -366,7 +366,7 @@ fn a_line_is_refused_a_file_from_the_step_on() {
     );
 }
 
-/// A count of zero must not read as if nothing was called.
+/// A count of zero must not suggest that nothing was called.
 #[test]
 fn a_libcuda_that_is_opened_by_its_path_is_not_counted() {
     let report = allowed("by-path", &[]);

@@ -62,7 +62,7 @@ fn no_text_of_a_redacted_line_has_a_folder() {
         }
     }
     assert!(tried > 500, "{tried}");
-    // What a program that cannot be seen is called, as a word of a sentence.
+    // The name of a program that cannot be observed, as a word of a sentence.
     let mut end = programs::trace().end.expect("it is whole");
     end.not_seen =
         vec!["a/secret-user/tool, which process 2 starts, belongs to another trace".to_owned()];

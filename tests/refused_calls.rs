@@ -57,7 +57,7 @@ const REFUSED: [(&str, bool, &str); 10] = [
         false,
         "",
     ),
-    // A program that asks before it initializes.
+    // A program that queries before it initializes.
     (
         "c.cuDeviceGetCount(ctypes.byref(p)); c.cuInit(0)",
         false,

@@ -20,13 +20,13 @@ use serde_json::Value;
 
 use common::{Scratch, all_simulated, bless, read_reports, root};
 
-/// The libcudart that the simulated driver plays.
+/// The libcudart that the simulated driver simulates.
 const SIMULATED_LIBCUDART: &str = "13.0";
 
 #[test]
 fn committed_reports_are_whole_and_measured() {
     for (name, report) in read_reports() {
-        // A run that somebody stopped measured what it had asked; one that ended by itself and is partial is broken.
+        // A run that a user stopped measured the questions that it reached; a partial one that ended itself is broken.
         assert!(
             report.complete || report.run.interrupted.is_some(),
             "{name} is partial"
@@ -94,7 +94,7 @@ fn simulated_machines_of_other_sizes_show_what_real_ones_showed() {
     replay(false);
 }
 
-/// Holds what machines with two GPUs showed, or all others, against what the simulated one of that size shows.
+/// Compares the results of machines with two GPUs, or of all others, with the simulated machine of that size.
 fn replay(of_two_gpus: bool) {
     let scenarios = catalogue::select_scenarios(&[])
         .expect("the scenarios that come with the program are valid");
@@ -174,11 +174,11 @@ fn replay(of_two_gpus: bool) {
 struct Tally {
     /// Number of cases with observations on both sides.
     compared: usize,
-    /// Instances that the simulated driver knows nothing about, and says so.
+    /// Instances that the simulated driver reports as not modeled.
     not_modelled: BTreeSet<String>,
 }
 
-/// Holds a list against those lines of the committed one that are ours.
+/// Compares a list with those lines of the committed list that are ours.
 fn holds(file: &str, found: &str, is_ours: impl Fn(&str) -> bool) {
     let path = root().join(file);
     let known = fs::read_to_string(&path).unwrap_or_default();
@@ -254,7 +254,7 @@ fn compare(real: &ScenarioReport, simulated: &ScenarioReport, compared: &mut usi
     let same_calls =
         |case: &CaseReport| asked(real, Some(&case.name)) == asked(simulated, Some(&case.name));
     if !real.cases.iter().all(same_calls) {
-        // The file was changed since. That its calls of today were measured too, another test sees to.
+        // The file was changed since. Another test checks that its calls of today were measured too.
         return lines;
     }
     if asked(real, None) != asked(simulated, None) {
@@ -316,7 +316,7 @@ fn unmeasured(case: &CaseReport) -> BTreeSet<String> {
     hidden.map(|(gpu, _)| gpu.clone()).collect()
 }
 
-/// Returns the observations, without those that vary and those that say nothing about the machine.
+/// Returns the observations, without those that vary and those that show nothing about the machine.
 fn outcomes(case: &CaseReport, unmeasured: &BTreeSet<String>) -> Vec<Observation> {
     let mut outcomes: Vec<Observation> = case
         .outcomes

@@ -295,7 +295,7 @@ fn folder(subject: &Subject) -> String {
         .to_string()
 }
 
-/// Asks instances, one attempt of each case.
+/// Runs instances, one attempt of each case.
 fn ask(on: &str, instances: &BTreeSet<String>) -> Result<BTreeMap<String, ScenarioReport>, String> {
     let _alone = if on == "cuda" { Some(lock()?) } else { None };
     let scratch = Scratch::new();
@@ -312,7 +312,7 @@ fn ask(on: &str, instances: &BTreeSet<String>) -> Result<BTreeMap<String, Scenar
             ran.stdout, ran.stderr
         )
     })?;
-    // What a GPU machine showed can be kept.
+    // The report of a GPU machine can be kept.
     if on == "cuda"
         && let Some(folder) = std::env::var_os("CUDA_PITFALLS_KEEP_REPORTS")
     {

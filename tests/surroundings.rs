@@ -22,7 +22,7 @@ use common::{LONGEST, Scratch, behind};
 /// A machine with one GPU, the minimum for sampling.
 const MACHINE: &str = "sim:h200-x1";
 
-/// Names that a line of `/proc/self/maps` cannot be split for, or that are not text.
+/// Names with which a line of `/proc/self/maps` cannot be split, or that are not text.
 const ODD_NAMES: [&[u8]; 4] = [
     b"sp ace",
     b"new\nline",

@@ -50,7 +50,7 @@ fn committed_surveys_are_measured_and_as_their_schemas_say() {
         );
         let errors = against_schema("survey", &document);
         assert!(errors.is_empty(), "{name}: {errors:#?}");
-        // The controls of lines are rows of their own.
+        // The controls of lines have their own rows.
         if survey.kind.kind_file().takes("--jobs") {
             let held: Vec<bool> = survey
                 .rows
@@ -85,7 +85,7 @@ fn what_frameworks_say_of_a_driver_that_does_not_start_is_explained() {
             let (Some(returned), Some(raised)) = (&row.returned, &row.raised) else {
                 continue;
             };
-            // An invalid value can come of anything.
+            // An invalid value can have any cause.
             if !["cuInit", "count"].contains(&returned.place.as_str()) || returned.code == 1 {
                 continue;
             }

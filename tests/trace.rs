@@ -160,7 +160,7 @@ const PITFALLS: &[(&str, Option<(&str, &str)>)] = &[
     ("no_cuda.c", None),
 ];
 
-/// Holds what the rules find in the trace of a program against what it was written for.
+/// Compares the findings in the trace of a program with the pitfall that it was written for.
 fn pitfall_is_found(name: &str, trace: &Trace) {
     let Some((_, expected)) = PITFALLS.iter().find(|(program, _)| *program == name) else {
         return;
@@ -494,7 +494,7 @@ fn trace_needs_no_dashes_and_writes_summary_file() {
             assert!(ran.stdout.is_empty(), "{option} {file}: {ran:?}");
         }
     }
-    // The trace makes its own folder, which is not there yet.
+    // The trace creates its own folder, which does not exist yet.
     let own = format!("{out}/own.json");
     scratch
         .run(&[
@@ -619,7 +619,7 @@ fn a_policy_that_cannot_be_decided_is_not_kept() {
         &text(node.links.join("libcuda.so.1")),
     ];
     let scratch = Scratch::new();
-    // A violation may have a code of its own, which what is not decided does not get.
+    // A violation may have its own exit code, which an undecided policy does not get.
     for (options, code, name) in [
         (
             ["--forbid", "context", "--error-exitcode", "9"],
@@ -1006,7 +1006,7 @@ fn under_way(scratch: &Scratch, [go, done]: &[PathBuf; 2], rest: &str) -> std::p
     child
 }
 
-/// Makes a context, and takes memory and gives it back at two lines.
+/// Creates a context, and allocates and frees memory at two lines.
 const TAKES: &str = "context, memory = ctypes.c_void_p(), ctypes.c_uint64()\n\
     assert cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == 0\ncuda.cuCtxSetCurrent(context)\n\
     for size in range(1, 100):\n    assert cuda.cuMemAlloc_v2(ctypes.byref(memory), ctypes.c_size_t(size << 20)) == 0\n    \
@@ -1053,7 +1053,7 @@ fn a_tracer_that_is_stopped_does_not_hold_the_program() {
     assert_eq!(child.wait().expect("it ends").code(), Some(0));
 }
 
-/// Traces a program to a disk that has no room for its trace; none where nothing can stand for such a disk. The document and
+/// Traces a program to a disk that has no room for its trace; none if no such disk can be simulated. The document and
 /// what was printed are copied to the scratch folder.
 fn on_a_full_disk(
     scratch: &Scratch,

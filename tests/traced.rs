@@ -1,5 +1,5 @@
-//! The programs of `tests/traced`, not traced: they do on the simulated driver what their first lines say, so that what a trace shows
-//! of them is theirs.
+//! The programs of `tests/traced`, not traced: they do on the simulated driver what their first lines say, so that a
+//! trace shows their own behavior.
 
 use crate::common;
 
@@ -42,7 +42,7 @@ fn programs_initialise_cuda_as_often_as_they_say() {
         node.file("log"),
     );
     for program in PROGRAMS.iter().filter(|program| program.1.is_empty()) {
-        // Who is no longer root can neither load the hook from a folder of root's own nor write to one.
+        // A process that is no longer root can neither load the hook from a folder of root nor write to one.
         if program.0 == "setuid.py" {
             continue;
         }

@@ -1,5 +1,4 @@
-//! Committed traces of real programs: measured, complete, and today's rules find in them what
-//! `tests/traces.txt` says.
+//! Committed traces of real programs: measured, complete, and today's rules find in them what `tests/traces.txt` lists.
 
 use crate::common;
 
@@ -224,7 +223,7 @@ fn all_readers_of_a_committed_trace_agree() {
             );
         }
 
-        // The mask that each process has got.
+        // The mask that each process got.
         for process in list("processes") {
             let mask = process
                 .get("mask")
@@ -273,7 +272,7 @@ fn all_readers_of_a_committed_trace_agree() {
         let fork = violations("fork");
         assert!(!open || !fork.is_kept(), "{name}");
 
-        // A comparison: the trace is like itself, and each finding that one side lacks is a difference.
+        // A comparison: the trace is equal to itself, and each finding that one side lacks is a difference.
         let same = compare::compare_traces([&trace, &trace], [&found, &found]);
         assert!(
             same.changed.is_empty() && same.explained.is_empty(),

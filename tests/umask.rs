@@ -1,5 +1,5 @@
-//! Others can write to no file or folder that the program creates, whatever the umask of its caller, which the caller's own program
-//! keeps.
+//! Other users cannot write to any file or folder that the program creates, whatever the umask of its caller, which the
+//! caller's own program keeps.
 
 use crate::common;
 
@@ -13,7 +13,7 @@ use common::Scratch;
 
 use crate::releases;
 
-/// The caller's program: it prints its umask, makes a file with it, and lists the files that others can write to.
+/// The caller's program: it prints its umask, creates a file with it, and lists the files that others can write to.
 const LOOKS: &str =
     "umask > said; : > own; find \"$CUDA_PITFALLS_TRACED\" ! -type l ! -type s -perm /022 >> said";
 

@@ -287,7 +287,7 @@ const GIVEN_UP: [(&str, &str, i32, &str); 26] = [
     ("ymi", "late-mask", 3, "looked for cuNoSuchCall"),
     ("mi", "late-mask", 0, "CUDA_VISIBLE_DEVICES set to 1"),
     ("im", "late-mask", 1, "too late"),
-    // What follows a cuInit is not seen where it fails for the simulated driver alone.
+    // Calls after a cuInit are not seen if it fails only because of the simulated driver.
     ("i", "context", 3, "fails without a GPU: what would follow"),
     ("i", "fork", 3, "fails without a GPU: what would follow"),
     ("i", "error", 3, "fails without a GPU: what would follow"),
@@ -344,8 +344,8 @@ fn what_gave_up_on_the_simulated_driver_is_not_taken_for_clean() {
     }
 }
 
-/// Calls that fail on the simulated driver, and functions that it lacks, after a successful `cuInit`: the call, and the
-/// function that a trace reports.
+/// Calls that fail on the simulated driver, and functions that it lacks, after a successful `cuInit`: each call with
+/// the function that a trace reports.
 const NOT_MODELLED: [(&str, &str); 3] = [
     (
         "c.cuModuleLoadData(ctypes.byref(p), b'no PTX')",
@@ -434,7 +434,7 @@ const OPTIONAL: [(&[&str], Option<&str>); 18] = [
         &["libcufile.so.1", "here/libneeds.so", "dlsym"],
         Some("libcufile.so.1"),
     ),
-    // NCCL has initialized CUDA where it looks for its plugins.
+    // NCCL has initialized CUDA when it looks for its plugins.
     (&["cuInit", "libnccl-net.so"], None),
     // The library exists, by this name or by another.
     (&["libcufile.so.0", "found"], None),
@@ -532,7 +532,7 @@ fn missing_optional_library_leaves_policy_undecided() {
     }
 }
 
-/// A traced program may start a trace, and so may one on the simulated machine. The inner one ends, and sees.
+/// A traced program may start a trace, and so may one on the simulated machine. The inner trace ends and observes.
 #[test]
 fn a_trace_within_a_trace_sees_its_program() {
     let scratch = Scratch::new();
@@ -559,7 +559,7 @@ fn a_trace_within_a_trace_sees_its_program() {
             "{around:?}: {}",
             ran.stderr
         );
-        // The outer one does not say that there was nothing to see.
+        // The outer one does not report that nothing was observed.
         let is_said = ran
             .stderr
             .split_whitespace()

@@ -395,7 +395,7 @@ impl Causes {
         }
     }
 
-    /// Adds libraries that are stubs for linking, or of another version than the kernel's driver.
+    /// Adds libraries that are stubs for linking, or have another version than the kernel's driver.
     fn add_library_causes(
         &mut self,
         start: &LibraryStart,

@@ -43,7 +43,7 @@ pub struct Call {
 pub enum Returns {
     /// A 32-bit status of its library.
     Status,
-    /// A C string that the library keeps. It becomes the output `text`, and the call has no status.
+    /// A C string that the library keeps. The string becomes the output `text`, and the call has no status.
     Text,
 }
 

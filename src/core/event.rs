@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::experiment::Step;
 
 /// The version of the protocol between parent, worker and sampler. The parent names it on the command line of every
-/// process it starts. A process of another version exits: the program's file may be replaced during a run.
+/// process it starts. A process with another version exits: the program's file may be replaced during a run.
 pub const PROTOCOL: u32 = 5;
 
 /// A message from the parent to a process of the worker.

@@ -272,7 +272,7 @@ pub fn has_compiler(libcuda: &Path) -> bool {
 }
 
 /// Links the libraries that a libcuda opens by name, such as its PTX compiler, from its own folder, because those of
-/// the driver are of another version. NVML belongs to the driver.
+/// the driver have another version. NVML belongs to the driver.
 fn link_parts(beside: &Path, folder: &Path) -> io::Result<()> {
     let pattern = format!(
         "{}/{PARTS_OF_LIBCUDA}",

@@ -205,7 +205,7 @@ fn color_key(line: &ChartLine) -> String {
 const MOST_CUTS: usize = 3;
 const CUT: f64 = 0.04;
 
-/// The part of an axis that the label of a tick takes, on a phone.
+/// Width of a tick's label on a phone, as a part of the axis.
 const TICK_ROOM: f64 = 0.14;
 
 /// Returns the first of 1, 2, 5, 10, 20, … nanoseconds that is no shorter than `least`.

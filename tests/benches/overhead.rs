@@ -79,7 +79,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// Pairs of one attempt and one bare run, the order turned round every time.
+/// Measures pairs of one attempt and one bare run, in alternating order.
 fn against_bare(
     program: &Path,
     bare: &Path,
@@ -113,7 +113,7 @@ fn against_bare(
         })?;
         document.insert(format!("sampler resting {rest_us} us"), measured);
     }
-    // What a program without a mask pays: `cuInit` looks at every GPU.
+    // The cost for a program without a mask: `cuInit` looks at every GPU.
     supervisor.sampler.rest_us = RESTS_US[0];
     let unmasked = CasePlan { mask: None, ..case };
     let measured = pairs(&mut supervisor, &unmasked, count, || {
@@ -123,7 +123,7 @@ fn against_bare(
     Ok(document)
 }
 
-/// Pairs at one setting of the sampler.
+/// Measures pairs at one setting of the sampler.
 fn pairs(
     supervisor: &mut Supervisor,
     case: &CasePlan,

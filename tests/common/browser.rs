@@ -30,10 +30,10 @@ pub(crate) fn browser() -> Option<PathBuf> {
     found
 }
 
-/// Opens pages in a browser, each at a width in pixels, and returns the measurements. They are taken from a page around
-/// them, because the pages themselves let no script run. `facts` adds members of a JavaScript object to the
-/// measurements, and may use `all(SELECTOR)` and `box(ELEMENT)`. A browser takes a second to start, so one opens all of
-/// them.
+/// Opens pages in a browser, each at a width in pixels, and returns the measurements. A page around them takes the
+/// measurements, because the pages themselves allow no script. `facts` adds members of a JavaScript object to the
+/// measurements, and may use `all(SELECTOR)` and `box(ELEMENT)`. A browser takes a second to start, so all pages share
+/// one.
 pub(crate) fn opened(
     browser: &Path,
     scratch: &Scratch,

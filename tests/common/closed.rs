@@ -10,7 +10,7 @@ use std::{env, fs};
 const CLOSED: &str = "CUDA_PITFALLS_TESTS_CLOSED";
 /// The system's own folders.
 pub(crate) const SYSTEM: &str = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin";
-/// Programs that may be elsewhere: a compiler, what reads pages and metrics, and what CI has in its cache.
+/// Programs that may be elsewhere: a compiler, readers of pages and metrics, and programs in the cache of CI.
 const TOOLS: [&str; 7] = [
     "cc",
     "git",
@@ -70,7 +70,7 @@ extern "C" fn close() {
             env::var_os("CARGO_HOME").unwrap_or_else(|| home.join(".cargo").into()),
         ),
         ("LANG", "C.UTF-8".into()),
-        // A repository of another user's is read only where that is allowed there.
+        // A repository of another user is read only if this file allows it.
         ("GIT_CONFIG_GLOBAL", home.join(".gitconfig").into()),
         (CLOSED, "1".into()),
     ];

@@ -1,8 +1,8 @@
 //! Evidence: the files that `reports/evidence.sha256` lists, with the SHA-256 of each.
 //!
-//! Tests and documents read committed measurements through this list alone. Runs write below `reports/`
-//! too, under any name that their user gives, so neither place nor name tells evidence from a run of one's own.
-//! `cargo xtask evidence FOLDER` adds a folder to it.
+//! Tests and documents read committed measurements through this list alone. Runs write below `reports/` too, under any
+//! name that their user gives, so neither location nor name distinguishes evidence from a user's own run. `cargo xtask
+//! evidence FOLDER` adds a folder to it.
 
 use std::fs;
 use std::io::{self, Read};
@@ -63,7 +63,7 @@ pub(crate) fn parse(text: &str) -> Vec<Listed> {
         .collect()
 }
 
-/// Returns a list as its file has it.
+/// Returns a list in the format of its file.
 pub(crate) fn text(list: &[Listed]) -> String {
     list.iter()
         .map(|one| format!("{}  {}\n", one.sha256, one.name))

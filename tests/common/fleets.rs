@@ -1,7 +1,7 @@
-//! A generator of fleets: reports of many machines, made from committed real ones, with known differences, and
-//! among them documents that are hostile, broken, old or not meant.
+//! A generator of fleets: reports of many machines, made from committed real ones, with known differences, and among
+//! them documents that are hostile, broken, old or unintended.
 //!
-//! The same numbers give the same fleet. What was put into it is its [`Truth`].
+//! The same numbers give the same fleet. Its known content is its [`Truth`].
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -35,7 +35,7 @@ pub(crate) struct Recipe {
     pub(crate) hostile_percent: usize,
     /// Percentage of machines that differ in any way.
     pub(crate) differing_percent: usize,
-    /// The start of all random numbers.
+    /// The seed of all random numbers.
     pub(crate) seed: u64,
 }
 
@@ -46,7 +46,7 @@ pub(crate) struct Truth {
     pub(crate) machines: BTreeSet<String>,
     /// Machine, question, and `verdict`, `fact` or `no_answer`.
     pub(crate) outcomes: BTreeSet<(String, String, &'static str)>,
-    /// Machine, question, case and GPU, and by how many bytes more.
+    /// Machine, question, case and GPU, with the number of additional bytes.
     pub(crate) bytes: BTreeMap<(String, String, String), i64>,
     /// Number of documents in each bucket.
     pub(crate) buckets: BTreeMap<String, u64>,
@@ -133,7 +133,7 @@ impl Generator {
                 calibrated["uuid"] = new.as_str().into();
             }
         }
-        // What every machine has: figures that differ by less than what is noise.
+        // Every machine has figures that differ by less than noise.
         for used in figures(&mut report) {
             let noise = i64::try_from(self.random.below(3)).unwrap_or(0) * (256 << 10);
             *used = (used.as_i64().unwrap_or(0) + noise).into();
@@ -254,7 +254,7 @@ impl Generator {
                 ("empty", report.to_string().into_bytes())
             }
             10 => {
-                // Nested deeper than a stack.
+                // Nested deeper than a stack allows.
                 (
                     "invalid",
                     format!("{}{}", "[".repeat(200_000), "]".repeat(200_000)).into_bytes(),

@@ -29,7 +29,7 @@ use serde_json::Value;
 /// The program under test.
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_cuda-pitfalls");
 
-/// Longer than anything takes, however busy the machine is. Only what hangs is waited for so long.
+/// Longer than anything takes, however busy the machine is. Only a process that hangs is waited for this long.
 pub(crate) const LONGEST: Duration = Duration::from_secs(600);
 
 /// Returns the package's directory.
@@ -102,7 +102,7 @@ impl Ran {
         self.says(&format!("exit {code} ({name})"))
     }
 
-    /// Returns `self`; fails unless the program ended well.
+    /// Returns `self`; fails unless the program succeeded.
     pub(crate) fn good(self) -> Ran {
         assert_eq!(self.code, Some(0), "{self:#?}");
         self
@@ -219,7 +219,7 @@ impl Scratch {
         )
     }
 
-    /// Runs scenarios on a simulated machine, each case once, and hands over the report.
+    /// Runs scenarios on a simulated machine, each case once, and returns the report.
     pub(crate) fn simulate(
         &self,
         machine: &str,
@@ -272,7 +272,7 @@ impl Scratch {
     }
 
     /// Waits until a process that was started here sleeps, as a worker does in `pause` and in `nanosleep`: it makes
-    /// steps then, and has not come to their end.
+    /// steps then, and has not finished them.
     pub(crate) fn sleeper(&self) -> i32 {
         eventually("a worker is in the middle of a step", LONGEST, || {
             let sleeps = |(pid, line): &(i32, String)| {
@@ -286,7 +286,7 @@ impl Scratch {
         })
     }
 
-    /// Fails if anything still runs that was started here.
+    /// Fails if a process that was started here still runs.
     pub(crate) fn assert_no_process_left(&self) {
         let left = self.processes();
         assert!(left.is_empty(), "still running: {left:?}");
@@ -424,7 +424,7 @@ exit $code
     script(path, &text);
 }
 
-/// Waits until something holds, and fails where it does not in time: `longest`, or [`LONGEST`] if that is more.
+/// Waits until a condition holds, and fails if it does not within `longest`, or [`LONGEST`] if that is more.
 pub(crate) fn eventually<T>(
     what: &str,
     longest: Duration,
@@ -455,8 +455,8 @@ pub(crate) fn is_in_call(pid: i32, number: i64) -> bool {
         .any(|call| call.split_whitespace().next() == Some(number.to_string().as_str()))
 }
 
-/// Returns the results of all questions, run once on a simulated machine with two GPUs, as reports of a part each that
-/// are made side by side. The test programs that one process starts share them: they lie below the target directory, in
+/// Returns the results of all questions, run once on a simulated machine with two GPUs, as one report for each part,
+/// made at the same time. The test programs that one process starts share them: they lie below the target directory, in
 /// a file that is named after that process and after the program.
 pub(crate) fn all_simulated() -> &'static [Report] {
     static ALL: OnceLock<Vec<Report>> = OnceLock::new();

@@ -1,4 +1,4 @@
-//! Programs of a user's, compiled or found here, on a simulated machine's folder.
+//! A user's programs, compiled or found here, with the folder of a simulated machine.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -144,8 +144,8 @@ fn text(program: &Path) -> String {
     std::fs::read_to_string(root().join(traced(program))).expect("a program of tests/traced")
 }
 
-/// A program, its arguments, its exit code (none if a signal ends it), and what it prints: all of it, or the beginning where that does
-/// not end a line.
+/// A program, its arguments, its exit code (none if a signal ends it), and its output: all of it, or the beginning if
+/// that does not end a line.
 pub(crate) struct Program(
     pub(crate) &'static str,
     pub(crate) &'static [&'static str],
@@ -153,7 +153,7 @@ pub(crate) struct Program(
     pub(crate) &'static str,
 );
 
-/// Every program of `tests/traced` with what it does when it is not traced.
+/// Every program of `tests/traced` with its behavior when it is not traced.
 pub(crate) const PROGRAMS: &[Program] = &[
     Program("late_mask.py", &[], Some(0), "available True\ndevices 2\n"),
     Program("stray_context.py", &[], Some(0), "model on cuda:1\ndone\n"),

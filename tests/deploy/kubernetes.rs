@@ -1,7 +1,7 @@
-//! The files of `deploy/kubernetes`: what Kubernetes says of them by its own schemas, what the pods' commands do, and
-//! whether the chart says the same as the plain manifests.
+//! The files of `deploy/kubernetes`: they match Kubernetes' own schemas, the pods' commands work, and the chart agrees
+//! with the plain manifests.
 //!
-//! `rendered/` has what Helm makes of the chart, because Helm is not on every machine. Where it is, it is run again.
+//! `rendered/` has Helm's rendering of the chart, because Helm is not on every machine. An installed Helm is run.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -92,7 +92,7 @@ fn manifest(name: &str) -> Value {
     documents.remove(0)
 }
 
-/// Returns Kubernetes' own schemas; fields that they do not know are wrong.
+/// Returns Kubernetes' own schemas; unknown fields are errors.
 fn schema() -> Validator {
     let schema =
         serde_json::from_str(include_str!("kubernetes/schema.json")).expect("the schema is JSON");
@@ -364,7 +364,7 @@ fn the_pod_of_the_job_prints_its_report() {
     assert_eq!(report["complete"], true);
     let message = read(&scratch.path().join("termination-log"));
     assert!(message.ends_with("exit 0 (ok)\n"), "{message}");
-    // What the manifest itself asks for is what the program takes.
+    // The program accepts the arguments of the manifest itself.
     let job = manifest("job.yaml");
     let arguments = job["spec"]["template"]["spec"]["containers"][0]["args"]
         .as_array()

@@ -11,7 +11,7 @@ use super::{deploy, read};
 use crate::common::trials::{self, Test};
 use crate::common::{PROGRAM, Scratch, as_if_measured, names_in, read_json, root, script};
 
-/// The longest line of a check, its newline included: what node-problem-detector keeps of one.
+/// The longest line of a check, including its newline: node-problem-detector keeps no more.
 const LIMIT_BYTES: usize = 80;
 
 const AS_EXPECTED: &str = "visibility/empty-mask-hides-all";
@@ -185,7 +185,7 @@ fn a_lost_gpu_or_driver_is_a_problem() {
         !lent.1.contains("GPU lost"),
         "a job that was lent one of them has lost none: {lent:?}"
     );
-    // NVML is there and fails.
+    // NVML exists and fails.
     let broken = scratch.path().join("broken");
     let unavailable = r#"{"reason":"nvml_error","detail":"the GPU has fallen off the bus"}"#;
     // Then no scenario can run.

@@ -15,7 +15,7 @@ use crate::common::trials::Test;
 use crate::common::{PROGRAM, as_if_measured, eventually, read_json, root, script};
 use cluster::Cluster;
 
-/// Longer than a node takes for what these tests ask of it.
+/// Longer than a node takes for these tests.
 const LONGEST: Duration = Duration::from_secs(60);
 
 pub(crate) fn tests() -> Vec<Test> {
@@ -100,7 +100,7 @@ fn expected(nodes: &[&str]) -> BTreeSet<String> {
     names
 }
 
-/// Checks who is missing from the merged document.
+/// Checks which machines are missing from the merged document.
 fn merged(folder: &Path, machines: usize, missing: &[&str]) {
     let fleet: Value = read_json(folder.join("fleet.json"));
     assert_eq!(
@@ -348,7 +348,7 @@ fn a_health_check_drains_only_if_told_to() {
     eventually("node1 is back", LONGEST, || {
         (!state("node1").contains("DRAIN")).then_some(())
     });
-    // Drained by somebody else, it stays so.
+    // A node that somebody else drained stays drained.
     cluster.ask(&[
         "scontrol",
         "update",

@@ -1,4 +1,4 @@
-//! Reads a report and prints what was answered, as lines that `cut` and `awk` can take apart.
+//! Reads a report and prints its answers, as lines that `cut` and `awk` can split.
 //!
 //! ```text
 //! cargo run --example read_report -- reports/h200-x2
@@ -29,7 +29,7 @@ fn main() -> ExitCode {
 
 /// Returns the machine, then a line for each question that was answered: yes or no, its name, its text.
 fn lines(report: &Report) -> String {
-    // What a fake driver answers says nothing about a machine.
+    // The answers of a fake driver show nothing about a machine.
     let source = match report.provenance {
         Provenance::Measured => "measured",
         Provenance::Simulated => "simulated",

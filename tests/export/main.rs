@@ -27,11 +27,11 @@ const MACHINE: &str = "h200-x2";
 /// List of the programs that have passed: a line each with the digest of the text, the exit code (`-` if none is
 /// expected) and the name.
 const PASSED: &str = "tests/export/passed.sha256";
-/// The fewest questions of calls that can be written: as many as when this was counted.
+/// Minimum number of questions of calls that can be written: the number when this was counted.
 const FEWEST_IN_C: usize = 193;
-/// The same of Python lines.
+/// The same for Python lines.
 const FEWEST_IN_PYTHON: usize = 126;
-/// The most lines of a program of the essential set.
+/// Maximum number of lines of a program of the essential set.
 const MOST_LINES: usize = 120;
 
 /// One program.
@@ -460,7 +460,7 @@ fn a_bundle_has_everything_and_redacted_nothing_of_the_machine() {
             .get("issue.md")
             .is_some_and(|text| text.chars().count() <= 60_000 && text.contains("GPU-00000001"))
     );
-    // Every file of a bundle of a simulated report tells that.
+    // Every file of a bundle of a simulated report states that it is simulated.
     let (runs, simulated) = (scratch.at("simulated"), scratch.at("simulated.tar.gz"));
     let run = [
         "run",

@@ -1,12 +1,12 @@
 //! An expectation that can never fail is worthless.
 //!
-//! Every scenario's trap is judged as if it had made the control's calls: what the control showed,
-//! under the trap's expectation, must be called unexpected. On the simulated machine this is done for
-//! what it models, and on the committed reports for everything that was measured.
+//! Every scenario's trap is judged as if it had made the control's calls: under the trap's expectation, the control's
+//! results must be unexpected. On the simulated machine this is done for what it models, and on the committed reports
+//! for everything that was measured.
 //!
-//! Where the pitfall is expected *not* to show, trap and control may show the same thing all along,
-//! which is the answer. There each fact that the expectations name is changed in what was recorded, one
-//! at a time: none of these changes may pass, and one at least must be called unexpected.
+//! If the pitfall is expected *not* to occur, trap and control may show the same, which is the answer. Then each fact
+//! in the expectations is changed in the recordings, one at a time: none of these changes may pass, and at least one
+//! must be unexpected.
 
 use crate::common;
 mod perturb;

@@ -1,4 +1,4 @@
-//! Recordings, with one fact changed that an expectation checks.
+//! Recordings in which one fact that an expectation checks is changed.
 
 use cuda_pitfalls::event::{Event, Probe, Status, Value};
 use cuda_pitfalls::fact::FactSet;
@@ -9,7 +9,7 @@ use cuda_pitfalls::report::{Attempt, CaseReport};
 use cuda_pitfalls::sample::Reading;
 use cuda_pitfalls::scenario::{Check, Class, Matcher};
 
-/// More than any scenario takes.
+/// More memory than any scenario allocates.
 const A_LOT: u64 = 64 << 30;
 /// No library returns this.
 const NO_STATUS: i64 = 987_654;

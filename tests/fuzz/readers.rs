@@ -1,6 +1,6 @@
-//! Every reader of bytes that others write, with what must hold whatever the bytes are: nothing panics; what was read
-//! is written and read again as the same; a second judgment is the first one; less evidence decides nothing more; and
-//! what [`forms`](super::forms) says of every form. The fuzzer and the tests use the same.
+//! Every reader of bytes that others write, with the properties that must hold for any bytes: nothing panics; what was
+//! read is written and read again as the same; a second judgment equals the first; less evidence decides nothing more;
+//! and the properties of every format in [`forms`](super::forms). The fuzzer and the tests use the same readers.
 
 use std::fmt::Debug;
 use std::fs;
@@ -36,7 +36,7 @@ use serde::de::DeserializeOwned;
 
 use super::forms::Forms;
 
-/// Makes the forms of what it reads; `None` if it does not take the bytes.
+/// Makes the formats of the document that it reads; `None` if it rejects the bytes.
 pub(crate) type Reader = fn(&[u8], &mut Forms) -> Option<()>;
 
 /// By the names of the folders of their corpora. Those whose bytes are a text in JSON or TOML come first.
@@ -70,7 +70,7 @@ fn file<T>(bytes: &[u8], read: impl FnOnce(&Path) -> T) -> T {
     read(Path::new(&format!("/proc/self/fd/{}", file.as_raw_fd())))
 }
 
-/// Fails unless a document is the same once it was written and read.
+/// Fails unless a document stays the same when it is written and read again.
 fn keeps<T: Serialize + DeserializeOwned + PartialEq + Debug>(document: &T) {
     let written = serde_json::to_vec(document).expect("what was read can be written");
     let again: T = serde_json::from_slice(&written).expect("what was written can be read");

@@ -7,7 +7,7 @@ use std::fs;
 use super::page;
 use crate::common::{Scratch, bless, root};
 
-/// Pages with excerpts, and how many columns their outputs have.
+/// Pages with excerpts, and the number of columns of their outputs.
 const PAGES: [(&str, usize); 6] = [
     ("README.md", 80),
     ("python/README.md", 80),

@@ -373,7 +373,7 @@ pub enum What {
         /// Bytes used by the members that differ.
         these: ByteSpread,
     },
-    /// No answer, although others of the group have one.
+    /// No answer, although other members of the group have one.
     NoAnswer {
         /// Reasons in their reports, each with its number of occurrences.
         reasons: BTreeMap<String, usize>,

@@ -5,7 +5,7 @@ use std::fmt;
 use crate::text::counts::parse_digits;
 
 /// The `index`-th of `count` parts, counted from 1: every `count`-th instance of the selection, in its order. Each
-/// instance is in exactly one part, and the sizes of two parts differ by at most one. Neighbours are often instances
+/// instance is in exactly one part, and the sizes of two parts differ by at most one. Neighbors are often instances
 /// of one scenario and take equally long, so they go to different parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Shard {

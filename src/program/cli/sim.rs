@@ -1,4 +1,4 @@
-//! `sim`: a program on the simulated machine, and what the machine does not model of it.
+//! `sim`: runs a program on the simulated machine, and reports what the machine does not model.
 
 use std::ffi::OsString;
 

@@ -423,7 +423,7 @@ fn unanswered(provenance: Provenance, kind: Kind, reason: Reason, detail: String
 fn trouble_verdict(provenance: Provenance, trouble: &SupervisorError) -> Verdict {
     use SupervisorError::{Missing, Protocol, Sampler, Stuck, System, Unkillable, Unwatched};
     let (kind, reason) = match trouble {
-        // The simulated machine exports exactly what it models, so a missing symbol is not modelled.
+        // The simulated machine exports exactly what it models, so a missing symbol is not modeled.
         Missing(_) if provenance == Provenance::Simulated => {
             (Kind::Inconclusive, Reason::NotModelled)
         }

@@ -80,7 +80,7 @@ pub(super) fn bring_back(cases: &mut [CaseReport]) -> Result<(), RunError> {
         let whole = read.map_err(|error| {
             RunError::Internal(format!("an attempt cannot be read back: {error}"))
         })?;
-        // The judgement in memory is newer than the one in the file.
+        // The judgment in memory is newer than the one in the file.
         *attempt = Attempt {
             judged: std::mem::take(&mut attempt.judged),
             ..whole

@@ -17,8 +17,8 @@ const MOST: usize = 20;
 /// A text of a report is truncated to this many bytes.
 const LONGEST: usize = 200;
 
-/// Returns the summary of a merge, and the machines that differ with the number of questions. `end` is the sentence on
-/// the output document.
+/// Returns the summary of a merge, and the machines that differ, each with its number of questions. `end` is the
+/// sentence on the output document.
 pub fn render_merge(fleet: &Fleet, end: impl Into<String>) -> String {
     let view = FleetView::new(fleet, view::MERGED, None);
     let ends = [differences_sentence(fleet, &view.told), end.into()];

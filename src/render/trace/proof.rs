@@ -52,7 +52,7 @@ pub(super) fn scenario_section(scenario: &Scenario) -> Block {
     })
 }
 
-/// Returns the question and the answer of the scenario with this name, after a colon.
+/// Returns a colon, and the question and the answer of the scenario with this name.
 pub(super) fn answer(name: &str) -> String {
     let known = Known::embedded().scenario(name);
     known

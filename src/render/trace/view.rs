@@ -400,7 +400,7 @@ impl<'v, 'a> TraceForm<'v, 'a> {
         }))
     }
 
-    /// Returns the scenario that proves a finding; on a page with its question and answer.
+    /// Returns the scenario that proves a finding; a page also has its question and answer.
     fn proof_text(&self, name: &str) -> Text {
         let mut proofs = self.proofs.iter();
         let is_on_page = self.room.is_page && proofs.any(|scenario| scenario.name == name);

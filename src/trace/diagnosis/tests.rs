@@ -1,4 +1,4 @@
-//! Each rule on a trace with a finding, and on a similar trace without.
+//! Each rule on a trace with a finding, and on a similar trace without a finding.
 
 mod files;
 mod near;

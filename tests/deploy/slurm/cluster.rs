@@ -1,6 +1,6 @@
-//! A small Slurm cluster of a test's own on this machine: its own munge, its own ports, its own state. Each node is
-//! a slurmd in a PID namespace, so that killing it takes everything with it that it had started, as a machine that
-//! loses power does.
+//! A small Slurm cluster of one test on this machine, with its own munge, its own ports and its own state. Each node is
+//! a slurmd in a PID namespace, so that killing it also kills everything that it started, as when a machine loses
+//! power.
 
 use std::fs::{self, File, OpenOptions};
 use std::net::TcpListener;
@@ -91,8 +91,8 @@ pub(crate) struct Cluster {
 }
 
 impl Cluster {
-    /// Nodes `node1` to `node<nodes>`, each with two GPUs by its configuration. `prepare` is given the cluster's
-    /// folder before anything starts, and gives more lines of slurm.conf.
+    /// Nodes `node1` to `node<nodes>`, each with two GPUs by its configuration. `prepare` gets the cluster's folder
+    /// before anything starts, and returns more lines of slurm.conf.
     pub(crate) fn start(nodes: usize, prepare: impl FnOnce(&Path) -> String) -> Cluster {
         let scratch = Scratch::new();
         let at = scratch.path().to_path_buf();
@@ -248,7 +248,7 @@ impl Cluster {
             .unwrap_or_else(|_| panic!("no job: {output:?}\n{}", self.logs()))
     }
 
-    /// Waits for the end of a job: its state and exit code as `scontrol` gives them, such as `COMPLETED 0:0`.
+    /// Waits for a job's end, and returns its state and exit code as `scontrol` prints them, such as `COMPLETED 0:0`.
     pub(crate) fn ended(&self, job: u32) -> String {
         eventually(&format!("job {job} ends"), LONGEST, || {
             let shown = self.ask(&["scontrol", "show", "job", &job.to_string()]);

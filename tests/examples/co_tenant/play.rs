@@ -65,7 +65,7 @@ fn checked(call: &str, status: i32) -> Result<(), String> {
     }
 }
 
-/// Plays a part until the end. `again` is a program that plays the part which is its first argument.
+/// Plays a part until the end. `again` is a program that plays the part given as its first argument.
 pub(crate) fn play(
     mode: &str,
     end: Instant,

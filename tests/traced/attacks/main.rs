@@ -29,7 +29,7 @@ pub(super) fn is_root(what: &str) -> bool {
     is_root
 }
 
-/// A program that says which folder its trace has, and ends with 5 when the test wants it to.
+/// A program that prints the folder of its trace, and exits with 5 when the test requests it.
 struct Held {
     scratch: Scratch,
     running: Running,
@@ -221,12 +221,12 @@ fn a_trace_is_its_users_alone() {
     }
 }
 
-/// Returns the report of a shell on its inherited state, traced or not, in surroundings that a shell makes.
+/// Returns the inherited state that a shell reports, traced or not, in surroundings that another shell makes.
 fn given(scratch: &Scratch, surroundings: &str, is_traced: bool) -> String {
     let out = scratch
         .path()
         .join(if is_traced { "traced" } else { "alone" });
-    // What asks for the descriptors opens none.
+    // The query for the descriptors opens none.
     let ask = format!(
         "for fd in 0 1 2 4; do [ -e /proc/$$/fd/$fd ] && open=\"$open $fd\"; done
          {{ echo $open; ulimit -f; ulimit -n; grep -E 'Sig(Ign|Blk)' /proc/self/status; }} > {}",
@@ -535,7 +535,7 @@ fn sampler_of(tracer: i32) -> Pid {
     eventually("a sampler", LONGEST, find)
 }
 
-/// Makes a context on each of two GPUs once it may.
+/// Creates a context on each of two GPUs once it may.
 const CONTEXTS: &str = "import ctypes, os, sys, time\nhere = sys.argv[1]\ncuda = ctypes.CDLL('libcuda.so.1')\ncuda.cuInit(0)\n\
     open(here + '/begun', 'w').close()\nwhile not os.path.exists(here + '/go'): time.sleep(0.01)\n\
     context = ctypes.c_void_p()\nfor gpu in (0, 1):\n    assert cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), gpu) == 0\n    \
@@ -672,7 +672,7 @@ fn a_signal_reaches_the_program_once_whoever_it_is_sent_to() {
     }
 }
 
-/// Makes a context at a line of a file that it may not open any more: Landlock refuses every file to this thread.
+/// Creates a context at a line of a file that it may no longer open: Landlock denies every file to this thread.
 const LOCKED: &str = "import ctypes, sys\nlibc, cuda = ctypes.CDLL(None), ctypes.CDLL('libcuda.so.1')\ncuda.cuInit(0)\n\
     context = ctypes.c_void_p()\nretain = compile('\\ncuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0)', sys.argv[1], 'exec')\n\
     if len(sys.argv) > 2:\n    rules = libc.syscall(444, ctypes.byref(ctypes.c_uint64(4)), ctypes.c_size_t(8), 0)\n    \
@@ -688,8 +688,8 @@ fn a_line_is_shown_where_the_thread_itself_may_open_its_file() {
         words.extend(locked);
         let scratch = Scratch::new();
         let mut command = tracing(&scratch, &[], &words);
-        // Landlock wants it of the program, and the tracer has it too: no line of their states differs.
-        // SAFETY: prctl may be called between fork and exec.
+        // Landlock requires it of the program, and the tracer has it too: no line of their states differs. SAFETY:
+        // prctl may be called between fork and exec.
         unsafe { command.pre_exec(|| Ok(rustix::thread::set_no_new_privs(true)?)) };
         let ran = scratch.start(command).wait(LONGEST);
         if ran.code == Some(77) {

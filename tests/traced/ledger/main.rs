@@ -41,7 +41,7 @@ fn by_line(trace: &Trace, held: &BTreeMap<u32, u64>) -> BTreeMap<(MemoryKind, Op
     all
 }
 
-/// Traces `holds.py`, which gives memory back at once.
+/// Traces `holds.py`, which frees memory at once.
 fn holds(way: &str) -> (Ran, Trace) {
     trace(&["--memory"], &["python3", &script("ledger/holds.py"), way])
 }
@@ -159,7 +159,7 @@ fn each_step_sums_to_nvml_memory() {
             };
             let found = kinds.get(*kind).copied().unwrap_or_default();
             assert_eq!(found.to_string(), *bytes, "{way} {steps}: {kinds:?}");
-            // The simulated driver does not say what a pool has reserved.
+            // The simulated driver does not report what a pool has reserved.
             if way != "pools" {
                 assert_eq!(
                     Some(kinds.values().sum()),

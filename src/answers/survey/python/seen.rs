@@ -19,7 +19,7 @@ const LONGEST: usize = 200;
 /// Maximum length of the first line of an exception's text, in bytes; [`LONGEST_MORE`] applies to the others.
 const LONGEST_MESSAGE: usize = 400;
 const LONGEST_MORE: usize = 2000;
-/// Maximum number of functions in a stack: outermost ones, and innermost ones.
+/// Maximum numbers of outermost and of innermost functions in a stack.
 const MOST_FRAMES: (usize, usize) = (8, 16);
 
 /// An exception.

@@ -277,7 +277,7 @@ impl Contexts {
         })
     }
 
-    /// Returns `true` if an object's context still is of the generation that the object was created in.
+    /// Returns `true` if an object's context still has the generation that the object was created in.
     pub fn is_live(&self, owner: ContextOwner) -> bool {
         self.owner(owner.context) == Some(owner)
     }
