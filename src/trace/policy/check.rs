@@ -380,6 +380,8 @@ fn owner_bounds(table: &LedgerTable, key: &str) -> Option<[u64; 2]> {
 /// is normally read fifty times a second.
 const MOST_UNREAD_NS: u64 = 2_000_000_000;
 
+/// A program that looks for a driver in vain gives up before `cuInit`, so that even a forbidden `cuinit` does not occur.
+const NO_LIBCUDA: &str = "no libcuda was found; without a GPU, add --on sim:no-device";
 const CUT_SHORT: &str = "the trace is truncated, so later events are unknown";
 
 /// Returns the reasons why a trace does not cover a policy word.
@@ -402,8 +404,8 @@ fn missing(history: &History, needs: TraceCoverage) -> Vec<String> {
             }
         }
     }
-    if needs != TraceCoverage::Init && trace.start.libcuda.is_none() {
-        why.push("no libcuda was found to intercept, so only cuInit is seen".to_owned());
+    if trace.start.libcuda.is_none() {
+        why.push(NO_LIBCUDA.to_owned());
     }
     if needs == TraceCoverage::Variables && !trace.start.preload {
         why.push("writes of variables are not seen".to_owned());
