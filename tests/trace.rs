@@ -904,10 +904,11 @@ fn a_signal_ends_the_tracer_as_it_ended_the_program() {
 #[test]
 fn a_command_that_is_not_there_ends_as_in_a_shell() {
     let scratch = Scratch::new();
-    let absent = scratch.path().join("absent").to_string_lossy().into_owned();
+    let absent = scratch.at("absent.py");
     let ran = run(&scratch, &[], &[&absent]);
     assert_eq!(ran.code, Some(127), "{ran:?}");
     assert!(ran.stderr.contains(&absent), "{ran:?}");
+    assert!(ran.stderr.contains("`python FILE`"), "{ran:?}");
     let left = fs::read_dir(scratch.path().join("traces")).map_or(0, Iterator::count);
     assert_eq!(left, 0, "an empty trace was left behind");
 }

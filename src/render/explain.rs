@@ -141,10 +141,13 @@ fn nearest_blocks(explanation: &Explanation<'_>, shown: ShownCauses<'_>) -> Vec<
     if let Some(first) = names.first()
         && let Some(entry) = near_entry(explanation, first)
     {
-        advice = advice_about(&entry.id);
+        advice = advice_about(&entry.id).map(|advice| (entry, advice));
     }
-    if let Some(advice) = advice {
+    if let Some((entry, advice)) = advice {
         blocks.push(Block::heading(2, "No exact match. Closest:"));
+        if entry.kind == KnownKind::Error {
+            blocks.push(Block::paragraph(&entry.sentence));
+        }
         blocks.extend(advice_blocks(advice, shown));
         names.remove(0);
     }

@@ -5,13 +5,14 @@
 //! text lists them.
 
 use super::report::scenario::made;
+use super::tally::SIMULATED;
 use super::{answer, facts, lines, listing, words, writer};
 use crate::block::{Block, Span, Table};
 use cuda_pitfalls_core::judge::{Facts, matches};
 use cuda_pitfalls_core::plan::CasePlan;
 use cuda_pitfalls_core::report::{ReportView, ScenarioView};
 use cuda_pitfalls_core::text::escape::escape_markdown;
-use cuda_pitfalls_core::verdict::Kind;
+use cuda_pitfalls_core::verdict::{Kind, Provenance};
 
 /// Maximum length of the text, in characters: GitHub accepts 65,536.
 pub const MOST: usize = 60_000;
@@ -143,11 +144,13 @@ impl IssueSections {
             ),
         };
         let steps = Block::Fold("Steps of each case".to_owned(), each(scenarios, steps));
+        let banner = (report.provenance == Provenance::Simulated)
+            .then(|| Block::Banner(SIMULATED.to_owned()));
         let mut below = vec![steps];
         below.extend(commands(attached));
         IssueSections {
             title,
-            synopsis: vec![synopsis],
+            synopsis: banner.into_iter().chain([synopsis]).collect(),
             expected: each(scenarios, |one| {
                 vec![Block::paragraph(expected(report, one))]
             }),
@@ -278,7 +281,7 @@ fn capitalize_word(word: &str) -> String {
 fn source_blocks(sources: &[Attached]) -> Vec<Block> {
     if sources.is_empty() {
         return vec![Block::Prose(
-            "Run the scenario in the archive: `cuda-pitfalls run scenario.toml`.",
+            "Run the scenario in the archive: `cuda-pitfalls run *.toml`.",
         )];
     }
     let mut blocks = Vec::new();
@@ -292,7 +295,7 @@ fn source_blocks(sources: &[Attached]) -> Vec<Block> {
 /// Returns the commands that start the scenarios and the programs of the archive.
 fn commands(attached: &[Attached]) -> Vec<Block> {
     let mut blocks = vec![Block::Prose(
-        "`cuda-pitfalls run scenario.toml` runs the scenario in the archive with every step, background polling and several attempts.",
+        "`cuda-pitfalls run *.toml` runs the scenario in the archive with every step, background polling and several attempts.",
     )];
     if !attached.is_empty() {
         blocks.push(Block::Prose(

@@ -120,9 +120,9 @@ impl ErrorCause {
         let read = self
             .read
             .as_ref()
-            .map(|ReadFor { of, versions, on }| format!(" ({of}, {versions}; {on})"));
+            .map(|ReadFor { of, versions, on }| format!("; {of}, {versions}; {on}"));
         Some(format!(
-            "source (not reproduced){}: {}",
+            "source (not reproduced{}): {}",
             read.unwrap_or_default(),
             self.source.as_ref()?
         ))

@@ -23,7 +23,10 @@ pub(super) fn unavailable_event(error: &NvmlError) -> SamplerEvent {
     };
     SamplerEvent::Unavailable {
         reason: reason.to_string(),
-        detail: error.to_string(),
+        detail: match error {
+            NvmlError::LibloadingError(loader) => loader.to_string(),
+            error => error.to_string(),
+        },
     }
 }
 

@@ -14,6 +14,13 @@ pub(super) fn run_bundle(arguments: &BundleArguments) -> Outcome {
         report: newest_run(&arguments.report),
         ..arguments.clone()
     };
+    if arguments.name.is_none() && !arguments.report.exists() {
+        let path = arguments.report.display();
+        let why = format!(
+            "there is no report `{path}`; run the scenario first: `cuda-pitfalls run NAME`, then `cuda-pitfalls bundle reports NAME`"
+        );
+        return Err(fail(why, Exit::Usage, false));
+    }
     if cuda_pitfalls_trace::is_trace(&arguments.report) {
         let path = arguments.report.display();
         let why = format!(

@@ -114,7 +114,9 @@ pub(super) enum CliCommand {
     #[command(after_help = export::ENDS)]
     Export(export::ExportArguments),
     /// Create an archive for a bug report: report, reproducers, issue text.
-    #[command(after_help = "Examples:\n  cuda-pitfalls bundle reports --redact")]
+    #[command(
+        after_help = "Examples:\n  cuda-pitfalls run mask-after-cuinit --out reports\n  cuda-pitfalls bundle reports mask-after-cuinit --redact"
+    )]
     Bundle(bundle::BundleArguments),
     /// Print a JSON Schema.
     Schema {

@@ -16,7 +16,11 @@ pub(super) const ENDS: &str = "\
 Calls are exported as C, Python lines as Python. The program runs trap and control in separate processes, and reads \
 memory through NVML where the scenario is about memory. It exits with 0 if the effect occurs in the trap and not in \
 the control, with 1 if it does not occur in the trap, and with 77 if this cannot be determined: too few GPUs, a \
-missing library, or a step that was not reached.";
+missing library, or a step that was not reached.
+
+Examples:
+  cuda-pitfalls export mask-after-cuinit --out late-mask.c
+  cuda-pitfalls export torch-is-available-then-mask --out late-mask.py";
 
 #[derive(Debug, clap::Args)]
 pub(super) struct ExportArguments {

@@ -144,8 +144,10 @@ fn run_merge(arguments: &Merge) -> Outcome {
     }
     let end = if is_kept {
         format!("nothing was merged: {out} stays as it was")
-    } else {
+    } else if has_merged(&merged) {
         format!("merged into {out}")
+    } else {
+        format!("nothing was merged; {out} has the reasons")
     };
     let shown = print_result(
         json,

@@ -314,8 +314,13 @@ pub(super) fn not_started(error: &TracerError, json: bool) -> Exit {
         TracerError::Usage(_) => Exit::Usage,
         TracerError::Document(_) => Exit::NotDurable,
         TracerError::Internal(_) => Exit::Internal,
-        TracerError::Program { source, .. } => {
-            print_stderr(&format!("cuda-pitfalls: {error}\n"));
+        TracerError::Program { name, source } => {
+            let hint = if name.ends_with(".py") {
+                " (start a script with its interpreter: `python FILE`)"
+            } else {
+                ""
+            };
+            print_stderr(&format!("cuda-pitfalls: {error}{hint}\n"));
             std::process::exit(if source.kind() == std::io::ErrorKind::NotFound {
                 127
             } else {

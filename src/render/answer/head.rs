@@ -84,7 +84,6 @@ fn program_and_machine(report: &ReportView<'_>) -> String {
 /// 13.0`.
 pub fn machine(report: &ReportView<'_>) -> String {
     if let Some(why) = no_gpu(report) {
-        let why = why.trim_start_matches("a libloading error occurred: ");
         return format!("no usable GPU here ({why})");
     }
     let machine = report.machine;

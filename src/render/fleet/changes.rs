@@ -38,6 +38,9 @@ pub fn render_merge(fleet: &Fleet, end: impl Into<String>) -> String {
 /// Returns the number of differences of each kind, of questions, and of sets of machines.
 fn differences_sentence(fleet: &Fleet, told: &[words::Deviation<'_>]) -> String {
     let all = counted(fleet.questions.len(), "question");
+    if fleet.questions.is_empty() {
+        return "no machine was compared".to_owned();
+    }
     if told.is_empty() {
         return format!("no machine differs, in {all}");
     }
@@ -48,7 +51,7 @@ fn differences_sentence(fleet: &Fleet, told: &[words::Deviation<'_>]) -> String 
         )
     });
     let counts = counts.into_iter().filter(|(count, _)| *count > 0);
-    let counts = listed(counts.map(|(count, what)| format!("{count} {what}")), "");
+    let counts = listed(counts.map(|(count, what)| format!("{what} ({count})")), "");
     let questions: std::collections::HashSet<usize> =
         told.iter().map(|one| one.difference.question).collect();
     let sets = outliers(fleet).iter().filter(|one| !one.no_cuda).count();
