@@ -1,4 +1,4 @@
-"""Ten ways in which an import comes to initialise CUDA, of the kinds that maintainers had to repair, each as a small
+"""Ten ways in which an import comes to initialize CUDA, of the kinds that maintainers had to repair, each as a small
 project; and the same project without the call, which is clean.
 
 ``python3 regressions.py FOLDER --way torch`` makes them, runs ``pytest --cuda-clean`` on each and prints as JSON which
@@ -135,7 +135,7 @@ def run(folder: str, kind: str, way: str, options: List[str]) -> Seeded:
         done = subprocess.run(command, cwd=project, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=600)
         codes.append(done.returncode)
         outputs.append(done.stdout.decode(errors="replace"))
-    said = re.search(r"^CUDA was initialised .*, at (\S+:\d+)$", outputs[0], re.MULTILINE)
+    said = re.search(r"^CUDA was initialized .*, at (\S+:\d+)$", outputs[0], re.MULTILINE)
     seeded = Seeded(kind, way, wanted, said.group(1) if said else "", codes[0], codes[1], "")
     return seeded if seeded.is_right() else seeded._replace(output="\n".join(outputs))
 

@@ -12,7 +12,7 @@ import pytest
 import regressions
 from pytest_cuda_pitfalls import kept, probe, program, project, verdict, workers
 
-#: A line that initialises CUDA.
+#: A line that initializes CUDA.
 INIT = 'ctypes.CDLL("libcuda.so.1").cuInit(0)'
 #: No GPU is visible, whatever this machine has.
 HIDDEN = {"CUDA_VISIBLE_DEVICES": ""}
@@ -64,7 +64,7 @@ def test_the_way_of_imports_is_shown_and_the_option_may_be_in_the_configuration(
         [
             "cuda-clean: *stand-in*",
             "* ERROR collecting test_b.py *",
-            "CUDA was initialised while this file was imported, at pkg/gpu.py:3",
+            "CUDA was initialized while this file was imported, at pkg/gpu.py:3",
             "  test_b.py:1: import pkg",
             "  pkg/__init__.py:1: from . import gpu",
             "  pkg/gpu.py:3: " + INIT,
@@ -166,7 +166,7 @@ def test_a_test_is_judged_from_whatever_folder_and_by_whoever_starts_pytest(pyte
         pytester.runpytest_subprocess(*arguments).assert_outcomes(failed=1)
     os.chdir(pytester.path)
     result = pytester.runpython(pytester.path / "start.py")
-    result.stdout.fnmatch_lines(["CUDA was initialised by this test, at sub/deep/test_it.py:3", "* 2 failed *"])
+    result.stdout.fnmatch_lines(["CUDA was initialized by this test, at sub/deep/test_it.py:3", "* 2 failed *"])
 
 
 def test_whatever_becomes_of_a_test_elsewhere_is_told_as_if_it_had_run_here(pytester):
@@ -252,7 +252,7 @@ def test_a_fresh_process_has_the_mask_that_it_is_given(pytester):
     pytester.runpytest_subprocess().assert_outcomes(passed=1)
 
 
-#: A third-party module that initialises CUDA while it is imported, by a framework that calls cuInit once.
+#: A third-party module that initializes CUDA while it is imported, by a framework that calls cuInit once.
 THIRD = {
     "site-packages/torch/__init__": "",
     "site-packages/torch/cuda/__init__": """
@@ -304,14 +304,14 @@ def test_marked_test_fails_for_its_own_call_after_an_allowed_import(pytester):
     text += "import ctypes\ndef test_clean(): pass\ndef test_dirty(): " + INIT
     pytester.makepyfile(**THIRD, test_a=text)
     result = pytester.runpytest_subprocess("--cuda-clean")
-    result.stdout.fnmatch_lines(["CUDA was initialised *, at test_a.py:7"])
+    result.stdout.fnmatch_lines(["CUDA was initialized *, at test_a.py:7"])
     result.assert_outcomes(passed=1, failed=1)
 
 
 @pytest.mark.parametrize(
     "ini, outcomes, says",
     [
-        ("", {"errors": 1}, "undecided whether CUDA was initialised while this file was imported, at pkg.py:2"),
+        ("", {"errors": 1}, "undecided whether CUDA was initialized while this file was imported, at pkg.py:2"),
         ("cuda_clean_allow = pkg", {"passed": 1}, "*1 passed*"),
     ],
 )
@@ -412,7 +412,7 @@ def test_workers_take_turns_and_say_so(pytester):
     pytester.makepyfile(test_a="def test_a(): pass", test_b="import ctypes\n" + INIT + "\ndef test_b(): pass")
     result = pytester.runpytest_subprocess("--cuda-clean", "-n", "2", "--cuda-per-worker")
     result.stdout.fnmatch_lines(["cuda-per-worker: no worker has a GPU of its own*"])
-    result.stdout.fnmatch_lines(["CUDA was initialised while this file was imported, at test_b.py:2"])
+    result.stdout.fnmatch_lines(["CUDA was initialized while this file was imported, at test_b.py:2"])
     result.assert_outcomes(passed=1, errors=1)
 
 
@@ -480,9 +480,9 @@ def test_the_program_alone_is_enough(pytester, monkeypatch, is_named):
     result = pytester.runpytest_subprocess("--cuda-clean", *named)
     result.stdout.fnmatch_lines(
         [
-            "CUDA was initialised while this file was imported, at test_a.py:2",
+            "CUDA was initialized while this file was imported, at test_a.py:2",
             "Instead: Ask for CUDA in the body of a test*",
-            "ERROR test_a.py - test_a.py:2: CUDA was initialised*",
+            "ERROR test_a.py - test_a.py:2: CUDA was initialized*",
         ]
     )
 

@@ -35,9 +35,9 @@ class Guard:
         self._project = Project(config)
         #: Whether JAX has chosen where it computes.
         self._jax_has_chosen = False
-        #: Whether collecting must not initialise CUDA.
+        #: Whether collecting must not initialize CUDA.
         self._watches_collection = False
-        #: Whether this process, or the one that it was forked of, has initialised CUDA.
+        #: Whether this process, or the one that it was forked of, has initialized CUDA.
         self.was_initialised = False
         #: Whether a real driver can start in a process of this environment.
         self._is_real = can_initialise(self._has_visible)
@@ -86,13 +86,13 @@ class Guard:
         return "no GPU is visible"
 
     def initialised(self) -> bool:
-        """Whether CUDA is initialised in this process."""
+        """Whether CUDA is initialized in this process."""
         if not self.was_initialised and self._probe.initialised():
             self.was_initialised = True
         return self.was_initialised
 
     def is_suspect(self) -> bool:
-        """Whether CUDA is initialised in this process, or a library may have given up before that."""
+        """Whether CUDA is initialized in this process, or a library may have given up before that."""
         before = self._jax_has_chosen
         if self._probe.is_stand_in and not self._project.is_allowed("jax"):
             self._jax_has_chosen = before or _jax_has_chosen()
@@ -111,8 +111,8 @@ class Guard:
         path = getattr(collector, "path", None)
         path = None if before or not path or not os.path.isfile(str(path)) else str(path)
         # The file alone comes to it sooner than all that this run collects, if it does.
-        runs = [("CUDA was initialised while this file was imported", [path])] if path else []
-        runs.append(("CUDA was initialised while tests were collected", self._collected()))
+        runs = [("CUDA was initialized while this file was imported", [path])] if path else []
+        runs.append(("CUDA was initialized while tests were collected", self._collected()))
         told = self.explain(runs, ["--collect-only", "-q"], collector.nodeid, lambda judged: judged.is_foreign)
         if told is not None:
             report.outcome, report.longrepr, report.result = "failed", told, []

@@ -21,7 +21,7 @@ class MarkedTests:
         self._guard = guard
         #: The test that must be clean and runs in this process now.
         self._clean_item: Optional[str] = None
-        #: Whether CUDA was initialised before it began.
+        #: Whether CUDA was initialized before it began.
         self._was_initialised = False
 
     @pytest.hookimpl(tryfirst=True)
@@ -77,12 +77,12 @@ class MarkedTests:
     @pytest.hookimpl(hookwrapper=True)
     def pytest_runtest_makereport(self, item: pytest.Item, call: "pytest.CallInfo[None]") -> Iterator[None]:
         outcome = yield
-        # Where it was initialised before, one look shows who did so while the test ran, if anybody.
+        # Where it was initialized before, one look shows who did so while the test ran, if anybody.
         if self._clean_item != item.nodeid or call.when == "teardown" or (self._was_initialised and call.when == "setup"):
             return
         report: pytest.TestReport = outcome.get_result()  # type: ignore[attr-defined]
         if report.passed and self._guard.is_suspect():
-            head = "CUDA was initialised by " + {"setup": "a fixture of this test", "call": "this test"}[call.when]
+            head = "CUDA was initialized by " + {"setup": "a fixture of this test", "call": "this test"}[call.when]
             head += ", or by what it imports" if self._was_initialised else ""
             told = self._guard.explain([(head, [child.target(item)])], ["-q"], item.nodeid, is_import_of_the_file)
             if told is not None:

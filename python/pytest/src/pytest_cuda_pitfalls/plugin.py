@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from .process import CudaProcess
 
 _MARKERS = (
-    "cuda_clean: the test must not initialise CUDA; where its process has done so before, it gets a process of its own",
+    "cuda_clean: the test must not initialize CUDA; where its process has done so before, it gets a process of its own",
     "cuda_contexts(gpus, max_mib=None): in a process of its own the test makes contexts on these GPUs alone (numbers as "
     "the process counts them, or UUIDs), and on none of them takes more memory than max_mib",
     "no_stray_context: in a process of its own the test makes no context on a GPU on which it does no work",
@@ -29,7 +29,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--cuda-clean",
         action="store_true",
-        help="fail if collecting tests initialises CUDA, and name the line that did it",
+        help="fail if collecting tests initializes CUDA, and name the line that did it",
     )
     group.addoption(
         "--cuda-per-worker",
@@ -38,7 +38,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
     group.addoption("--cuda-program", metavar="PATH", help="the program cuda-pitfalls, if not the installed one")
     parser.addini("cuda_clean", "like --cuda-clean", type="bool", default=False)
-    parser.addini("cuda_clean_allow", "modules whose import may initialise CUDA", type="args", default=[])
+    parser.addini("cuda_clean_allow", "modules whose import may initialize CUDA", type="args", default=[])
     parser.addini("cuda_per_worker", "like --cuda-per-worker", type="bool", default=False)
 
 

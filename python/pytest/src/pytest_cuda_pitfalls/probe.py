@@ -1,6 +1,6 @@
-"""Whether this process has initialised CUDA, asked of the libcuda that is loaded, without loading one.
+"""Whether this process has initialized CUDA, asked of the libcuda that is loaded, without loading one.
 
-``cuDeviceGetCount`` returns ``CUDA_ERROR_NOT_INITIALIZED`` until ``cuInit`` has succeeded and initialises nothing. Where
+``cuDeviceGetCount`` returns ``CUDA_ERROR_NOT_INITIALIZED`` until ``cuInit`` has succeeded and initializes nothing. Where
 ``cuInit`` cannot succeed, because there is no GPU or the mask hides all, a stand-in for libcuda is loaded before anybody
 else loads one: it finds no GPU, and counts the calls of ``cuInit``.
 """
@@ -44,7 +44,7 @@ def _loaded() -> Optional[ctypes.CDLL]:
 
 
 class Probe:
-    """Asks whether CUDA is initialised in this process."""
+    """Asks whether CUDA is initialized in this process."""
 
     def __init__(self) -> None:
         self._ask: Optional[Callable[[], bool]] = None

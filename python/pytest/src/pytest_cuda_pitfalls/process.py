@@ -55,7 +55,7 @@ class CudaProcess:
         :param mask: ``CUDA_VISIBLE_DEVICES``; ``None`` runs it without the variable.
         :param env: variables beside those of this process.
         :param timeout: in seconds; the process is ended then, with all that it started.
-        :param trace: whether to see its contexts and the line that initialises CUDA, under ``cuda-pitfalls trace``.
+        :param trace: whether to see its contexts and the line that initializes CUDA, under ``cuda-pitfalls trace``.
         :raises subprocess.TimeoutExpired: it did not end in time (not where it is traced: its exit code says so).
         """
         command = [sys.executable, "-c", textwrap.dedent(code)] if isinstance(code, str) else list(code)

@@ -1,4 +1,4 @@
-"""What is said of a run that initialised CUDA, or may have, by what a trace of the same run shows."""
+"""What is said of a run that initialized CUDA, or may have, by what a trace of the same run shows."""
 
 import os
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence
