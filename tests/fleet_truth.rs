@@ -234,8 +234,8 @@ fn every_difference_is_found_and_none_is_invented() {
         );
     }
 
-    // No difference in bytes is invented, and each is found that is more than noise: more than 2 MiB, and more
-    // than a hundredth of what is usual.
+    // No difference in bytes is invented, and each one above noise is found: more than 2 MiB, and more than a hundredth
+    // of the usual figure.
     let found = bytes(&fleet);
     let put: BTreeSet<_> = truth.bytes.keys().cloned().collect();
     let invented: Vec<_> = found.difference(&put).collect();

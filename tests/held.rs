@@ -246,7 +246,7 @@ fn ctrl_c_ends_a_run_whose_output_nobody_reads() {
     command.stdout(writer).stderr(Stdio::null());
     let mut child = command.spawn().expect("the program starts");
     // What is printed at once is written as a whole, or waits: the pipe need not be full to the last byte. A run that
-    // waits for its reader has no worker, however often one looks; one that does not yet ends by a signal just as well.
+    // waits for its reader never has a worker; a run that does not wait yet ends by a signal just as well.
     let has_worker = || {
         scratch
             .processes()

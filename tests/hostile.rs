@@ -293,7 +293,7 @@ fn what_is_too_long_is_refused() {
     }
 }
 
-/// Errors repeat what is in a trace: every line of them is text.
+/// Errors repeat content of a trace: every line of them is text.
 #[test]
 fn a_hostile_trace_is_refused_in_text() {
     let scratch = Scratch::new();

@@ -105,7 +105,7 @@ fn a_run_of_ones_own_changes_nothing() {
             ])
             .ended(0, "ok");
     }
-    // Measured runs: in a folder of its own, and with the names of committed ones.
+    // Measured runs: in a separate folder, and with the names of committed ones.
     let measured = read_document(committed("h200-x2"));
     let other = measured.replacen("\"id\":\"", "\"id\":\"own-", 1);
     assert_ne!(measured, other);

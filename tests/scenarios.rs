@@ -136,7 +136,7 @@ fn on_simulated_machine(subject: &Subject, runs: &Runs) -> Result<Completion, Fa
     let done = runs.part(simulated(subject), subject)?;
     let attempts = attempts(&done, &subject.case);
     if subject.is_of_a_framework {
-        // Where it is installed it meets a driver that models the calls of scenarios, not its own.
+        // If it is installed, it uses a driver that models the calls of scenarios, not the framework's.
         return match done.verdict.kind {
             Kind::HarnessError => Err(done.verdict.detail.clone().into()),
             _ => Ok(Completion::ignored_with(format!(

@@ -202,7 +202,7 @@ fn every_committed_report_validates() {
     }
 }
 
-/// A compact report validates as a whole one does, and so does what such reports are merged into.
+/// Compact reports validate like full ones, and so does the document that they are merged into.
 #[test]
 fn compact_and_merged_documents_validate() {
     let scratch = Scratch::new();

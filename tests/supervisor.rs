@@ -61,8 +61,8 @@ impl Outcome {
     }
 }
 
-/// Runs a file of `tests/selftest`, then a scenario that only a clean GPU and a whole harness can
-/// answer. The second has to come out well whatever the first did.
+/// Runs a file of `tests/selftest`, then a scenario that only a clean GPU and a whole harness can answer. The second
+/// must succeed, whatever the first did.
 fn run(stem: &str) -> Outcome {
     let scratch = Scratch::new();
     let file = format!("tests/selftest/{stem}.toml");

@@ -297,7 +297,7 @@ const GIVEN_UP: [(&str, &str, i32, &str); 26] = [
         3,
         "fails without a GPU: what would follow",
     ),
-    // OpenCL has a driver of its own, and hides nothing of libcuda's.
+    // OpenCL has its own driver, and hides nothing of libcuda.
     ("c", "cuinit", 1, "initializes CUDA through OpenCL"),
     ("mc", "late-mask", 0, "through OpenCL, whose own contexts"),
     ("cm", "late-mask", 1, "too late"),

@@ -305,7 +305,7 @@ impl Doctor {
         let as_it_is = self.environment();
         let mut bare = as_it_is.clone();
         let mut left_out = 0;
-        // If it works unchanged, the only question is what hides GPUs. Those may belong to others, and are left alone.
+        // If it works unchanged, the only question is what hides GPUs. Those may belong to others, and are not used.
         let uses_gpus = !has_good_start(examination);
         for (change, environment) in self.list_changes(&examination.place, &as_it_is)? {
             if let StartChange::Without { variable } = &change {

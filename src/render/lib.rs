@@ -1,4 +1,4 @@
-//! Every format of every document, and all English text that is made of one.
+//! Every format of every document, and all English text that is made from one.
 //!
 //! Every renderer is a function from a document to text: no clock, file, environment or process. A document may be
 //! untrusted, so its text passes through [`cuda_pitfalls_core::text::escape`] first, and nothing here can panic on it.

@@ -138,7 +138,7 @@ fn rows(file: &KindFile, sources: &[NamedSurvey]) -> Vec<FactRow> {
     }
 }
 
-/// The documents that a section is made of: all documents of a page, or one of them.
+/// The documents that a section is made from: all documents of a page, or one of them.
 struct SurveyPage<'a> {
     file: &'a KindFile,
     sources: &'a [NamedSurvey],
@@ -280,7 +280,7 @@ fn survey_sections(kind: SurveyKind, sources: &[NamedSurvey]) -> Vec<Section> {
     sections
 }
 
-/// Returns the rows of all documents, each with the facts that `add` makes of it and of the rows of its document.
+/// Returns the rows of all documents, each with the facts that `add` makes from it and from its document's rows.
 fn rows_with<R: KindRow>(
     sources: &[NamedSurvey],
     add: impl Fn(&R, &[R], &mut FactRow),

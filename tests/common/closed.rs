@@ -81,7 +81,7 @@ extern "C" fn close() {
     for (name, _) in env::vars_os().filter(|(name, _)| !name.to_str().is_some_and(is_kept)) {
         // A machine with GPUs may have its driver in a directory that only LD_LIBRARY_PATH lists.
         if name != "LD_LIBRARY_PATH" || super::gpus() == 0 {
-            // SAFETY: no other thread is there before `main`.
+            // SAFETY: no other thread exists before `main`.
             unsafe { env::remove_var(name) };
         }
     }

@@ -23,7 +23,7 @@ const MODELS: [&str; 4] = [
     "NVIDIA H100 80GB HBM3",
 ];
 
-/// Differences in bytes that are put in. The first is less than what is noise on an H200 (2 MiB).
+/// Differences in bytes that are put in. The first is less than the noise on an H200 (2 MiB).
 pub(crate) const SIZES: [i64; 5] = [1 << 20, 4 << 20, 16 << 20, 64 << 20, 512 << 20];
 
 /// Parameters of a synthetic fleet.

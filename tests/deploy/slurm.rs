@@ -159,7 +159,7 @@ fn in_the_middle(nodes: &[&str], attempts: &str) -> (Cluster, u32) {
             &at.join("program"),
             &format!("#!/bin/sh\nexec {PROGRAM} \"$@\"\n"),
         );
-        // Each node has a folder for temporary files of its own, as each machine has.
+        // Each node has its own folder for temporary files, as each machine has.
         let tmp = at.join("tmp/$SLURMD_NODENAME").display().to_string();
         script(
             &at.join("task"),

@@ -34,7 +34,7 @@ pub fn root() -> &'static Path {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
 }
 
-/// The generated documents, and the data that they are made of.
+/// The generated documents, and the data that they are made from.
 pub struct MadeDocuments {
     /// The texts, by their paths.
     pub documents: Documents,

@@ -1,4 +1,4 @@
-//! The store of what is known: `scenarios/known.json`, made of scenarios, reports, surveys and tables.
+//! The store of all knowledge: `scenarios/known.json`, made from scenarios, reports, surveys and tables.
 
 mod measured;
 

@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 
 use serde::Deserialize;
 
-/// Maximum number of lines of a text that is about its command.
+/// A text of at most this many lines is about the command in it.
 const MOST_LINES: usize = 2;
 
 /// Shell words from `scenarios/commands.toml`.

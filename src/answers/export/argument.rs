@@ -26,7 +26,7 @@ impl Written {
 }
 
 impl CaseText<'_> {
-    /// Returns what is passed for an argument that needs no declaration.
+    /// Returns the expression for an argument that needs no declaration.
     pub(super) fn passed_argument(
         &self,
         param: &Param,
@@ -55,7 +55,7 @@ impl CaseText<'_> {
         }
     }
 
-    /// Declares the output of a call, and returns what is passed for it.
+    /// Declares the output of a call, and returns the expression for it.
     pub(super) fn output_argument(
         &mut self,
         action: &ExportStep<'_>,
@@ -198,7 +198,7 @@ impl CaseText<'_> {
         Some(&variable.c_type)
     }
 
-    /// Returns what is passed for a variable that steps bind.
+    /// Returns the expression for a variable that steps bind.
     fn bound_variable(&self, name: &str, c_type: &str) -> String {
         let own = self.bound_type(name);
         let (plain, name) = (c_type.replace("const ", ""), Language::C.variable(name));

@@ -45,7 +45,7 @@ impl ByteSpread {
     }
 }
 
-/// Returns the maximum difference between figures with this median that needs no cause.
+/// Returns the maximum difference that counts as noise between figures with this median.
 pub(super) fn noise_limit(median: i64, is_shared: bool) -> u64 {
     let noise = NOISE_BYTES.max(median.unsigned_abs() / HUNDREDTH);
     if is_shared {

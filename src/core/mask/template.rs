@@ -11,8 +11,8 @@
 //! | `<flat0>` | the same without its hyphens, except for the hyphen of `GPU-` |
 //! | `<<` | the character `<` |
 //!
-//! A colon may follow, with the part that is written. It is a number of characters, including those of `GPU-` if it is
-//! there (`<uuid0:12>` has eight digits). `unique` is the fewest characters that no other GPU's UUID begins with, at
+//! A colon may follow, with the part that is written. It is a number of characters, including those of `GPU-` if
+//! present (`<uuid0:12>` has eight digits). `unique` is the fewest characters that no other GPU's UUID begins with, at
 //! least one digit. `shared` is one character less, which fits more than one GPU.
 
 use std::fmt;

@@ -1,7 +1,7 @@
 //! The forwarding libcuda, which is loaded under the name of the real one. It reports calls that change state to the
 //! tracer, counts the others, and passes every call on unchanged.
 //!
-//! The real library is this one's only dependency by name, so the loader finds in it every symbol that is not here. A
+//! By name, this library depends only on the real one, so the loader finds there every symbol that is missing here. A
 //! program that calls `cuGetProcAddress` gets the functions of this library instead of those of the real one, by their
 //! addresses.
 

@@ -17,7 +17,7 @@ use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Number of rows: one for each distinguished location, and one for each device that all others share.
+/// Number of rows: one for each distinguished location, and one for each device, which its other locations share.
 const ROWS: usize = 4096;
 const OWN_ROWS: usize = ROWS - DEVICES;
 /// The driver allocates memory in blocks of this size.

@@ -93,7 +93,7 @@ extern "C" fn settle() {
 #[unsafe(link_section = ".fini_array")]
 static END: extern "C" fn() = settle;
 
-/// Looks at a path that the program is about to open. If that succeeds is known later: the loader must see its caller.
+/// Looks at a path that the program is about to open. Its success is known later: the loader must see its caller.
 pub fn note_opening(path: &[u8], is_initialized: bool) {
     settle();
     let Some(index) = index_of(path) else { return };

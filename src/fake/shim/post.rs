@@ -2,8 +2,8 @@
 //!
 //! Every message has its own connection: a descriptor that stays open would be closed, or taken over, by programs that
 //! close all descriptors. A tracer that is gone costs nothing: its socket refuses connections. A stopped tracer costs a
-//! process a wait of [`PATIENCE_NS`] and a few short ones; after that it is left alone. A process that stops reporting
-//! records that in memory that it shares with the tracer.
+//! process a wait of [`PATIENCE_NS`] and a few short ones; then it gets no more messages. A process that stops
+//! reporting records that in memory that it shares with the tracer.
 
 use crate::c::{self, Connection, NotOpen, SockaddrUn};
 use crate::shared;

@@ -3,7 +3,7 @@
 //!
 //! The thread is in a call, so its frames stay as they are, whether or not it holds the interpreter's lock. The layouts
 //! come from CPython's headers; the tracer, which reads the stacks themselves, has its own (py-spy). Memory is checked
-//! before it is read, because an interpreter may have been built otherwise.
+//! before it is read, because an interpreter may have been built with other layouts.
 
 use crate::c::{self, CheckedWords};
 use std::ffi::{CStr, c_char, c_void};

@@ -143,7 +143,7 @@ pub fn process_stat(pid: impl Display) -> Option<Vec<String>> {
     )
 }
 
-/// Returns `true` if a process runs. A process that has ended and was not waited for yet does not.
+/// Returns `true` if a process runs. A process that has ended but was not waited for yet does not count.
 pub fn is_alive(pid: u32) -> bool {
     process_stat(pid).is_some_and(|fields| {
         fields

@@ -203,7 +203,7 @@ impl WatchedRules {
         {
             return;
         }
-        // The instruction that made the call is there to be read.
+        // The instruction that made the call can be read.
         if self.is_readable.get().is_none() {
             let is_read = read(asked.pid, asked.data.instruction_pointer as usize, &mut [0]);
             let error = std::io::Error::last_os_error();

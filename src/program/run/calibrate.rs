@@ -31,8 +31,8 @@ use reading::{change, is_listed, largest_change, used_before, why_unread};
 
 /// The smallest noise level: the driver allocates memory in blocks of 2 MiB.
 const SMALLEST_EPSILON: u64 = 2 << 20;
-/// Time for which memory must not change before calibration. A process that calls `cuInit` again and again leaves the
-/// GPU alone for a fraction of a second in between.
+/// Time for which memory must not change before calibration. A process that calls `cuInit` again and again does not use
+/// the GPU for a fraction of a second in between.
 const QUIET: Duration = Duration::from_millis(400);
 /// Number of tries of a calibration that is disturbed.
 const TRIES: u32 = 3;

@@ -45,7 +45,7 @@ impl JunitFile {
         })
     }
 
-    /// Writes the results of a run. Returns the exit code that this alone would have.
+    /// Writes the results of a run. Returns the exit code for this write only.
     pub(super) fn hand_over(&self, report: &Report, console: &Console) -> Exit {
         let rendered = render::render(&Prepared::Fresh(report), Format::Junit, lines::WIDTH);
         let text = rendered.expect("a report has this form");

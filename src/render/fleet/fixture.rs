@@ -164,7 +164,7 @@ fn question(name: &str, question: &str, page: Option<&str>) -> Question {
     }
 }
 
-/// Returns six machines in two groups: one difference of each kind, a machine that is alone, and one that is missing.
+/// Returns six machines in two groups: one difference of each kind, one machine alone in its group, and a missing one.
 pub fn fleet() -> Fleet {
     let machines = (1..=6)
         .map(|place| machine(&format!("node-{place}"), place))

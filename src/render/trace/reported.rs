@@ -46,7 +46,7 @@ pub(super) struct PolicyRule {
     pub(super) level: Level,
 }
 
-/// Rule of entries that exist only because the policy forbids them, without its texts.
+/// Rule of entries that exist only because the policy forbids them; each such rule adds its texts.
 const FORBIDDEN: PolicyRule = PolicyRule {
     id: "",
     title: "",

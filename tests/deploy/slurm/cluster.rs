@@ -299,7 +299,7 @@ impl Cluster {
     /// Ends the cluster and fails if anything of it is left.
     pub(crate) fn end(mut self) {
         self.stop();
-        // The kernel kills what is in a namespace after its first process has ended.
+        // The kernel kills the processes in a namespace after its first process has ended.
         eventually("no process is left", LONGEST, || {
             self.scratch.processes().is_empty().then_some(())
         });

@@ -104,7 +104,7 @@ fn row_of(done: &ScenarioReport) -> EnvRow {
         })
 }
 
-/// Returns a row from three attempts that agree: at exec, before each of the three moments, never.
+/// Returns a row from three attempts that agree: variable set at exec, before each of the three moments, or never.
 fn told(exec: Returned, moments: [Returned; 3], never: Returned) -> EnvRow {
     let [init, context, query] = moments.map(|returned| [returned; 3]);
     row_of(&done(&[

@@ -15,20 +15,20 @@ use std::ffi::CStr;
 pub const INJECTION_VARIABLE: &CStr = c"CUDA_INJECTION64_PATH";
 pub const INJECTION_FUNCTION: &CStr = c"InitializeInjection";
 
-/// From this runtime version on `cudaSetDevice` initializes the primary context at once. Measured: 12.0 does, 11.8 does
-/// not.
+/// From this runtime version on `cudaSetDevice` initializes the primary context at once. Measured: 12.0 initializes it,
+/// 11.8 does not.
 pub const SET_DEVICE_EAGER_FROM: i32 = 12000;
 
-/// From this runtime version on `cudaRuntimeGetVersion` leaves the driver alone. Measured: 11.8 initializes it, 12.0
-/// does not.
+/// From this runtime version on `cudaRuntimeGetVersion` does not initialize the driver. Measured: 11.8 initializes it,
+/// 12.0 does not.
 pub const RUNTIME_VERSION_QUIET_FROM: i32 = 12000;
 
 /// From this runtime version on `cudaEventElapsedTime` does not create a context. Measured with NULL for the events:
 /// 12.9 creates one, 13.0 does not.
 pub const EVENT_ELAPSED_TIME_QUIET_FROM: i32 = 13000;
 
-/// From this runtime version on `cudaMemAdvise` creates a context. Measured: 12.4 does; 12.3 requires a context and
-/// does not create it; older ones are not modeled.
+/// From this runtime version on `cudaMemAdvise` creates a context. Measured: 12.4 creates it; 12.3 requires it and does
+/// not create it; older ones are not modeled.
 pub const MEM_ADVISE_MAKES_CONTEXT_FROM: i32 = 12040;
 
 /// Every visible GPU and every stream needs a channel in a context. The basic memory of a context is enough for two

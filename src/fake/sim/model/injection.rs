@@ -21,7 +21,7 @@ pub fn call() {
         let Some(hook) = c::function(&path, INJECTION_FUNCTION) else {
             return false;
         };
-        // SAFETY: it is what such a library exports under this name: a C function without arguments.
+        // SAFETY: such a library exports a C function without arguments under this name.
         unsafe { hook() };
         true
     });

@@ -53,7 +53,7 @@ fn mark_simulated(entry: &mut ArchiveFile) {
     entry.text.insert_str(0, &banner);
 }
 
-/// Returns the report that the bundle is made of, judged by today's rules.
+/// Returns the report that the bundle is made from, judged by today's rules.
 fn open_report(arguments: &BundleArguments) -> Result<StoredReport, Exit> {
     let stored = Stored::open(&arguments.report).and_then(|stored| stored.report());
     let mut report = with_words(stored.map_err(|error| fail(error, Exit::Usage, false))?);
