@@ -579,7 +579,7 @@ fn no_form_repeats_a_stored_verdict() {
     assert!(!before.stdout.contains("JUDGED AGAIN"), "{before:#?}");
 }
 
-/// A report contains the request that it was made for, and its attempts have the order that follows from that.
+/// A report contains the request that it was made for, which determines the order of its attempts.
 #[test]
 fn a_report_made_for_a_request_is_no_other_requests() {
     let scratch = Scratch::new();

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use common::{PROGRAM, Scratch, root, script};
 
-/// Answers each line of stdin, which is the arguments of `parse` as JSON, with a line of JSON.
+/// Answers each line of stdin, the arguments of `parse` as JSON, with a line of JSON.
 const ANSWER: &str = r#"
 import json, sys
 from cuda_pitfalls.mask import parse

@@ -76,7 +76,7 @@ pub struct Trial {
 pub struct ReleaseAxis {
     /// The package.
     pub package: String,
-    /// Its releases, the good one first.
+    /// The releases of the package, the good one first.
     pub releases: Vec<String>,
 }
 

@@ -158,14 +158,14 @@ pub enum Trouble {
     },
     /// A system call is denied.
     SystemCall {
-        /// Its name.
+        /// The name of the system call.
         call: String,
         /// The error or the signal.
         error: String,
     },
     /// The compute mode of a GPU allows no process, or no second one.
     Exclusive {
-        /// Its UUID.
+        /// The UUID of the GPU.
         gpu: String,
         /// NVML's name of its compute mode.
         mode: String,
@@ -174,7 +174,7 @@ pub enum Trouble {
     },
     /// A GPU has too little memory left for a context.
     Full {
-        /// Its UUID.
+        /// The UUID of the GPU.
         gpu: String,
         /// Free memory, in bytes.
         free_bytes: u64,
@@ -183,7 +183,7 @@ pub enum Trouble {
     },
     /// A GPU is divided by MIG, and CUDA does not see any of its instances.
     Mig {
-        /// Its UUID.
+        /// The UUID of the GPU.
         gpu: String,
     },
 }
@@ -587,7 +587,7 @@ fn without_ordinal(call: &str) -> &str {
     call.split(' ').next().unwrap_or(call)
 }
 
-/// The device file that represents those of all GPUs in the tables.
+/// The device file whose results apply to those of all GPUs in the tables.
 const FIRST_GPU: &str = "/dev/nvidia0";
 
 /// Returns the name of a file in the tables. Results for the first GPU's device file apply to those of all GPUs.

@@ -80,7 +80,7 @@ pub struct ContextCost {
 /// Something that has a name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct KnownEntry {
-    /// Its id, unique in the store: the name of a scenario, or the kind and a name, such as `error/700`.
+    /// An id that is unique in the store: the name of a scenario, or the kind and a name, such as `error/700`.
     pub id: String,
     /// Type of the entry.
     pub kind: KnownKind,
@@ -363,7 +363,7 @@ pub struct NeedFacts {
     pub errors: Vec<String>,
     /// First call that fails in that case.
     pub call: String,
-    /// Its status, by the C name.
+    /// The status of the call, by its C name.
     pub status: String,
     /// `true` if a file of this name was opened for writing.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]

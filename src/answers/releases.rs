@@ -57,7 +57,7 @@ pub struct EnvironmentDocument {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Environment")]
 pub struct ReleaseEnvironment {
-    /// Its name, such as `torch 2.9.1`.
+    /// The name of the environment, such as `torch 2.9.1`.
     pub name: String,
     /// Package that it is about.
     pub package: String,

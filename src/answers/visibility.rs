@@ -72,7 +72,7 @@ pub enum GpuSource {
     },
     /// The GPUs that a file lists.
     File {
-        /// Its path.
+        /// The path of the file.
         path: String,
     },
 }

@@ -234,7 +234,7 @@ pub enum Want {
     },
     /// Open files and make system calls.
     Try {
-        /// The files, and whether they are written too.
+        /// The files, each with `true` if it is also written.
         files: Vec<(String, bool)>,
         /// System calls.
         calls: Vec<String>,

@@ -21,7 +21,7 @@ type BuildError = Box<dyn Error + Send + Sync>;
 struct Cdylib {
     /// The name of the crate, and of the file without `lib` and `.so`.
     name: &'static str,
-    /// Its first source file.
+    /// The first source file of the library.
     source: PathBuf,
     /// All that it is built from.
     sources: &'static [&'static str],

@@ -34,7 +34,7 @@ const SIZED: &str = "h200-x";
 /// is for programs that need more of a driver than the simulated one provides, and shows whether they call `cuInit`.
 pub const NO_DEVICE: &str = "no-device";
 
-/// The version that the driver of [`NO_DEVICE`] reports: no runtime is newer.
+/// The driver version of [`NO_DEVICE`], which no runtime exceeds.
 pub const NO_DEVICE_VERSION: u32 = 13_990;
 
 /// Returns the results that its driver returns by itself, in the form that the forwarding library reads. After a

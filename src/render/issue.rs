@@ -22,13 +22,13 @@ const RESERVED: usize = 1_000;
 /// A reproducer in the archive.
 #[derive(Clone, Debug)]
 pub struct Attached {
-    /// Its file in the archive.
+    /// The reproducer's file in the archive.
     pub file: String,
     /// Commands that run it, in order.
     pub commands: Vec<String>,
     /// The name of the language in Markdown.
     pub language: &'static str,
-    /// Its text.
+    /// The text of the reproducer.
     pub text: String,
 }
 

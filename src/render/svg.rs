@@ -31,7 +31,7 @@ pub struct Chart {
 pub struct ChartLine {
     /// The GPU's name.
     pub name: String,
-    /// Its place in the palette.
+    /// The place of its color in the palette.
     pub colour: usize,
     /// Time and new value of each change, in order of time.
     pub points: Vec<(u64, i64)>,

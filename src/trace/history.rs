@@ -124,9 +124,9 @@ impl<'a> History<'a> {
         }
     }
 
-    /// Returns why the driver calls after a `cuInit` are not seen though every message arrived, one sentence without a
-    /// full stop each: without a GPU no such call succeeds, and OpenCL calls the driver without using libcuda's
-    /// exported names.
+    /// Returns the reasons why the driver calls after a `cuInit` are not seen although every message arrived, each as a
+    /// sentence without its full stop. Without a GPU no such call succeeds, and OpenCL calls the driver without using
+    /// libcuda's exported names.
     pub fn unseen_call_reasons(&self) -> Vec<String> {
         let mut reasons = Vec::new();
         for program in &self.programs {

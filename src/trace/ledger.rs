@@ -22,7 +22,7 @@ pub struct Holder {
     pub t_ns: u64,
     /// The process.
     pub pid: u32,
-    /// Its number in readings, unique in the document.
+    /// The number of the holder in readings, unique in the document.
     pub holder: u32,
     /// The UUID of the GPU.
     pub gpu: String,
@@ -136,7 +136,7 @@ pub enum LedgerReason {
 pub struct Held {
     /// The holder.
     pub holder: u32,
-    /// Its bytes now.
+    /// The number of bytes that it holds now.
     pub bytes: u64,
     /// The number of allocations; absent where they are not counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -119,9 +119,9 @@ pub struct TraceStart {
 pub struct TraceProcess {
     /// The time when it was noticed.
     pub t_ns: u64,
-    /// Its PID.
+    /// The PID of the process.
     pub pid: u32,
-    /// Its parent's PID at that time.
+    /// The parent's PID at that time.
     pub parent: u32,
     /// The PIDs of the processes above its parent, nearest first, up to that of cuda-pitfalls; the trace may have no
     /// line for them. Absent in traces of older versions, and where the parent is cuda-pitfalls.
@@ -129,7 +129,7 @@ pub struct TraceProcess {
     pub above: Vec<u32>,
     /// The file that it runs.
     pub program: String,
-    /// Its command line.
+    /// The command line of the process.
     pub arguments: Vec<String>,
     /// The Python version that runs in it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -284,13 +284,13 @@ pub enum EventKind {
     InitDone {
         /// The number of GPUs that the process can see; null where `cuInit` failed.
         visible: Option<u32>,
-        /// Their UUIDs in the process's own order.
+        /// The UUIDs of these GPUs in the process's own order.
         #[serde(default)]
         gpus: Vec<String>,
     },
     /// A variable that CUDA reads was written or removed.
     Variable {
-        /// Its name.
+        /// The name of the variable.
         name: String,
         /// The value before; null if the variable was not set.
         before: Option<String>,
@@ -303,7 +303,7 @@ pub enum EventKind {
         change: ContextChange,
         /// `true` if it is the GPU's primary context.
         primary: bool,
-        /// Its handle, as a number.
+        /// The handle of the context, as a number.
         handle: u64,
         /// `true` if the thread that created the context already had a current one, so that it had selected a device
         /// before. Absent for other changes, and where this is not known.
@@ -453,7 +453,7 @@ impl Uses {
 pub struct End {
     /// The end of the program.
     pub t_ns: u64,
-    /// Its exit code, if it exited.
+    /// The program's exit code, if it exited.
     pub code: Option<i32>,
     /// The signal that ended it, by name.
     pub signal: Option<String>,

@@ -20,7 +20,7 @@ const SOURCE: &str = include_str!("../../reports/evidence.sha256");
 /// A file of the list.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Listed {
-    /// Its path below `reports/`.
+    /// The file's path below `reports/`.
     pub(crate) name: String,
     /// The SHA-256 of its bytes, in hexadecimal digits.
     pub(crate) sha256: String,
@@ -37,7 +37,7 @@ pub(crate) enum EvidenceError {
         /// The system's error.
         source: io::Error,
     },
-    /// Its content differs.
+    /// The content of the file differs.
     #[error("`{}` is not the file that {LIST} lists: its SHA-256 is {found}", path.display())]
     Changed {
         /// The file.

@@ -25,7 +25,7 @@ pub const NOT_RUN: &str = "not run";
 
 /// A committed trace of a real program, and the findings of today's rules in it.
 pub struct TracedRun {
-    /// Its folder below `reports/traces`, such as `h200-x2/torch_fork`.
+    /// The trace's folder below `reports/traces`, such as `h200-x2/torch_fork`.
     pub name: String,
     /// The trace.
     pub trace: Trace,

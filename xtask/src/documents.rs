@@ -44,7 +44,7 @@ pub struct MadeDocuments {
     pub measured: Vec<Measurement>,
     /// Results of `explain` on texts that people write, each looked up in an index without it.
     pub fared: Fared,
-    /// Its results on the texts that were set aside.
+    /// Results of `explain` on the texts that were set aside.
     pub locked: Fared,
 }
 

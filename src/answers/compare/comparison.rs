@@ -71,9 +71,9 @@ pub struct FactDifference {
     pub step: Option<String>,
     /// The fact, such as `status`.
     pub fact: String,
-    /// Its value in A, as text.
+    /// The fact's value in A, as text.
     pub a: String,
-    /// Its value in B, as text.
+    /// The fact's value in B, as text.
     pub b: String,
     /// Shares of the attempts in A and B with this outcome; only for outcomes of cases.
     #[serde(skip_serializing_if = "Option::is_none")]

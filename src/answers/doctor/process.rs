@@ -60,7 +60,7 @@ pub struct HeldGpu {
     pub index: usize,
     /// The number of its device file.
     pub device_minor: Option<u32>,
-    /// Its UUID.
+    /// The UUID of the GPU.
     pub uuid: String,
     /// Memory of the process there, in bytes; null if NVML does not report it.
     pub used_bytes: Option<u64>,

@@ -36,7 +36,7 @@ pub(super) struct ScenarioMessage {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Advice {
-    /// Its name, such as `error/999` or `message/no-cuda-gpus`.
+    /// The name, such as `error/999` or `message/no-cuda-gpus`.
     pub id: String,
     /// CUDA statuses that it is about; empty for a message that is not a status.
     #[serde(default)]
@@ -89,7 +89,7 @@ pub struct ErrorCause {
 pub struct ReadFor {
     /// The package.
     pub of: String,
-    /// Its versions: numbers, or versions of a thread or of a page.
+    /// Versions of the package: numbers, or versions of a thread or of a page.
     pub versions: String,
     /// Day, such as 2026-11-28.
     pub on: String,

@@ -10,7 +10,7 @@ use super::writer::CaseText;
 /// An output of a step that can be compared.
 pub(super) struct Written {
     pub(super) key: String,
-    /// Its value, once the call has succeeded.
+    /// The value of the output, once the call has succeeded.
     pub(super) value: String,
     pub(super) kind: WrittenKind,
 }

@@ -85,7 +85,7 @@ pub enum Bucket {
     Truncated,
     /// Invalid: from another program, contradictory, or larger than allowed.
     Invalid,
-    /// Its schema is not supported by this version.
+    /// Unsupported by this version: the document has another schema.
     Unsupported,
     /// Without any answer, although CUDA may start on its machine.
     Empty,
@@ -277,7 +277,7 @@ pub struct Group {
     pub key: Key,
     /// Indices into [`Fleet::machines`].
     pub machines: Vec<usize>,
-    /// Their usual results, by question.
+    /// The usual results of these machines, by question.
     pub usual: Vec<Usual>,
 }
 

@@ -145,7 +145,7 @@ fn distinct_owners(name: &str, machines: &BTreeMap<usize, &str>) -> Vec<(usize, 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct DocumentOwner {
     pub(super) name: String,
-    /// Its first document, by path. A name alone does not identify a machine, because a report may claim any name.
+    /// The machine's first document, by path. A name alone does not identify a machine: a report may claim any name.
     first: usize,
     /// Name in its documents, if another machine's documents have the same name.
     pub(super) shared_name: Option<String>,

@@ -20,7 +20,7 @@ pub struct Matrix {
 /// An environment.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Column {
-    /// Its name, such as `torch 2.9.1`.
+    /// The name of the environment, such as `torch 2.9.1`.
     pub name: String,
     /// Package that it is about.
     pub package: String,
@@ -41,9 +41,9 @@ pub struct Column {
 /// A line, with its cell in each environment that it ran in.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct MatrixLine {
-    /// Its name.
+    /// The name of the line.
     pub id: String,
-    /// Its cells, in the order of the columns.
+    /// The cells of the line, in the order of the columns.
     pub cells: Vec<MatrixCell>,
 }
 

@@ -99,7 +99,7 @@ impl LineState {
 pub struct ReleaseRow {
     /// The name of the line.
     pub id: String,
-    /// Its group, such as `torch`.
+    /// The group of the line, such as `torch`.
     pub framework: String,
     /// The code that ran before it in the same process.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -152,7 +152,7 @@ pub struct WitnessSeen {
     /// The exception that it raised, or that the code before it raised.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub raised: Option<Raised>,
-    /// Its value, as in `survey python`.
+    /// The value of the line, as in `survey python`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<String>,
     /// End of its process, unless it exited with code 0.

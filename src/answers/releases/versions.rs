@@ -10,7 +10,7 @@ use crate::survey::python::PythonLine;
 /// Results of a line without a GPU in the releases of one package.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LineReleases {
-    /// Its name: `torch.cuda.is_available`.
+    /// The name of the line: `torch.cuda.is_available`.
     pub line: String,
     /// The package: `torch`.
     pub package: String,

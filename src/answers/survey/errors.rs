@@ -48,7 +48,7 @@ pub struct ErrorRow {
     pub met: Option<bool>,
     /// Exception that it raised; null if it raised none, or if attempts differ.
     pub raised: Option<Raised>,
-    /// Its value: the device that did the work. Null if it raised an exception, or if attempts differ.
+    /// The value of the line: the device that did the work. Null if it raised an exception, or if attempts differ.
     pub value: Option<String>,
     /// The first of its warnings, each with its category.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -72,7 +72,7 @@ pub enum ErrorEffect {
     Silent,
     /// The line raised an exception.
     Raises,
-    /// Its process did not exit by itself.
+    /// The process of the line did not exit by itself.
     Dies,
 }
 

@@ -35,7 +35,7 @@ pub struct KindFile {
     pub bytes: String,
     /// Facts that must be equal in two rows so that facts with `compared = "alike"` can be compared.
     alike: Vec<String>,
-    /// Its facts, in the order in which they are compared.
+    /// The facts of the kind, in the order in which they are compared.
     pub fact: Vec<FactForm>,
     /// The sections of its page.
     pub section: Vec<SectionForm>,
@@ -100,7 +100,7 @@ pub enum Compared {
     Alike,
     /// In rows that are not alike.
     Otherwise,
-    /// Property of the question, and not a fact: rows that differ in it cannot be compared.
+    /// Property of the question rather than a fact: rows that differ in it cannot be compared.
     Asked,
 }
 

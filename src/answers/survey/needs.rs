@@ -70,7 +70,7 @@ pub struct NeedRow {
 pub struct ReturnedStatus {
     /// The call, with a number if the program makes it several times.
     pub call: String,
-    /// Its status, by the C name.
+    /// The status of the call, by its C name.
     pub status: String,
 }
 

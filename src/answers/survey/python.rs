@@ -33,7 +33,7 @@ pub const INSTRUMENT: &str = "instrument";
 pub struct PythonRow {
     /// The name of the row, such as `torch.cuda.is_available`.
     pub id: String,
-    /// Its group, such as `torch`; `instrument` for a control of the instrument.
+    /// The group of the line, such as `torch`; `instrument` for a control of the instrument.
     pub framework: String,
     /// The versions of the packages that it needs.
     pub versions: BTreeMap<String, String>,
@@ -110,8 +110,8 @@ pub struct PythonFacts {
     pub device_used_bytes: Option<Vec<i64>>,
     /// Exception that it raised; null if it raised none.
     pub raised: Option<Raised>,
-    /// Its value, if the last statement is an expression: plain values as Python writes them, otherwise the name of
-    /// the type. Null if attempts differ.
+    /// The line's value, if the last statement is an expression: plain values as Python writes them, otherwise the name
+    /// of the type. Null if attempts differ.
     pub value: Option<String>,
     /// Median duration, in nanoseconds.
     pub elapsed_ns: Option<u64>,

@@ -71,7 +71,7 @@ pub(super) fn document_fields(value: &impl Serialize) -> Map<String, Value> {
 /// An excluded item.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub struct LeftOut {
-    /// Its name, or a pattern for several (`*_ptsz`).
+    /// The name of the item, or a pattern for several (`*_ptsz`).
     pub name: String,
     /// Reason.
     pub reason: String,

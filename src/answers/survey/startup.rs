@@ -56,7 +56,7 @@ pub struct StartCase {
 pub struct StartStep {
     /// The call, with a few words if the program makes it several times.
     pub call: String,
-    /// Its status, by the C name; null if attempts disagree.
+    /// The status of the call, by its C name; null if attempts disagree.
     pub status: Option<String>,
     /// Duration in each attempt that counts, in nanoseconds, in the order of the attempts.
     pub elapsed_ns: Vec<u64>,

@@ -22,7 +22,7 @@ pub enum GpuList {
     All,
     /// No GPU.
     None,
-    /// These GPUs.
+    /// Exactly the named GPUs.
     Named(Vec<String>),
 }
 

@@ -36,7 +36,7 @@ pub enum Data {
 /// A key of a table and its value.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TreeEntry {
-    /// Its key.
+    /// The key of the entry.
     pub key: TreeKey,
     /// The value of the key.
     pub value: Node,

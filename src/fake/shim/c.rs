@@ -218,7 +218,7 @@ pub fn now_ns() -> u64 {
     time.seconds as u64 * 1_000_000_000 + time.nanoseconds as u64
 }
 
-/// Memory is readable or not in pieces of at least this size.
+/// Memory is readable or unreadable in units of at least this size.
 pub const PAGE: usize = 4096;
 
 /// Returns `true` if the eight bytes around an address can be read. The kernel checks them before it considers the

@@ -767,7 +767,7 @@ fn tell_peak_on(quiet: &Quiet, device: usize) {
         .send(None);
 }
 
-/// Called before a context may be destroyed, and all memory with it.
+/// Called before a call that may destroy a context and all its memory.
 pub fn context_goes() {
     if is_on() {
         let quiet = Quiet::begin();

@@ -37,7 +37,7 @@ pub(super) struct OpenQuestion {
 enum State {
     /// No process was started for it.
     Planned,
-    /// Its needs were checked, and attempts are being made.
+    /// The question's needs were checked, and attempts are being made.
     Begun,
     /// The verdict is known.
     Done,

@@ -9,7 +9,7 @@ use cuda_pitfalls_core::text::escape::escape_html;
 pub(crate) struct FilterChoice {
     /// The class of the rows that it shows: letters, digits and hyphens.
     pub(crate) class: String,
-    /// Its name; not escaped yet.
+    /// The name of the choice; not escaped yet.
     pub(crate) name: String,
     pub(crate) count: usize,
 }

@@ -63,7 +63,7 @@ pub(super) struct TraceSummary<'a> {
 /// End of a traced program.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 struct ProgramExit {
-    /// Its exit code, if it exited.
+    /// The program's exit code, if it exited.
     code: Option<i32>,
     /// The signal that ended it, by name.
     signal: Option<String>,
@@ -85,9 +85,9 @@ struct RefusalSummary {
 /// A process.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 struct ProcessSummary {
-    /// Its PID.
+    /// The PID of the process.
     pid: u32,
-    /// Its parent's PID.
+    /// The PID of the process's parent.
     parent: u32,
     /// The program, and the script or module that its Python runs.
     name: String,

@@ -13,18 +13,18 @@ use cuda_pitfalls_core::text::units;
 #[derive(Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ClueKind {
-    /// Its name in rules.
+    /// The name of the type in rules.
     pub name: String,
     /// A description of the facts that become a clue of this type.
     pub about: String,
-    /// Its own attributes, in addition to [`common_attributes`].
+    /// The type's own attributes, in addition to [`common_attributes`].
     pub attributes: Vec<Attribute>,
 }
 
 /// An attribute of a type of clue.
 #[derive(Debug, PartialEq, Eq, Deserialize)]
 pub struct Attribute {
-    /// Its name in rules.
+    /// The name of the attribute in rules.
     pub name: String,
     /// The type of its value.
     pub of: Type,

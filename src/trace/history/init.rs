@@ -8,7 +8,7 @@ use crate::{EventKind, EventSource, TraceEvent};
 /// A `cuInit` call: its start, the variables it read, and its status. Concurrent calls of several threads count as one.
 #[derive(Clone, Debug)]
 pub struct Init<'a> {
-    /// Its events by their index in the trace, sorted by time.
+    /// The events of the call by their index in the trace, sorted by time.
     pub events: Vec<usize>,
     /// The start as each witness saw it: the event, with its index.
     pub begun: Vec<(usize, &'a TraceEvent)>,

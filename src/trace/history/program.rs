@@ -6,17 +6,17 @@ use crate::{ProcessCounts, TraceEvent, TraceProcess};
 /// A program: a process from its start, or from an `exec`, until the next `exec`.
 #[derive(Clone, Debug)]
 pub struct ProgramHistory<'a> {
-    /// Its PID, which it shares with the programs before and after an `exec`.
+    /// The PID of the program, which it shares with the programs before and after an `exec`.
     pub pid: u32,
-    /// Its line in the trace, if it has one.
+    /// The program's line in the trace, if it has one.
     pub process: Option<&'a TraceProcess>,
-    /// Its events with their indices, sorted by time.
+    /// The program's events with their indices, sorted by time.
     pub events: Vec<(usize, &'a TraceEvent)>,
-    /// Its contexts, in the order of creation.
+    /// The program's contexts, in the order of creation.
     pub contexts: Vec<ContextLife<'a>>,
-    /// Its `cuInit` calls, sorted by time.
+    /// The program's `cuInit` calls, sorted by time.
     pub inits: Vec<Init<'a>>,
-    /// Its totals, if the trace has them.
+    /// The program's totals, if the trace has them.
     pub counts: Option<&'a ProcessCounts>,
 }
 

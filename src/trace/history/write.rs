@@ -13,7 +13,7 @@ pub struct VariableWrite<'a> {
     pub program: usize,
     /// The variable.
     pub name: &'a str,
-    /// Its new value; none if it was removed.
+    /// The new value of the variable; none if it was removed.
     pub value: Option<&'a str>,
     /// The time since the `cuInit` that counts. None if it had not yet succeeded.
     pub after_init_ns: Option<u64>,

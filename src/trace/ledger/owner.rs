@@ -11,9 +11,9 @@ use crate::{Frame, FrameOwner, Stack};
 /// An owner of memory: the code that allocated it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MemoryOwner<'a> {
-    /// Its short name, for policies; for an owner outside the table, its name.
+    /// The owner's short name, for policies; for an owner outside the table, its name.
     pub key: &'a str,
-    /// Its display name: from the table, or else the name of the package or library.
+    /// The owner's display name: from the table, or else the name of the package or library.
     pub name: &'a str,
 }
 

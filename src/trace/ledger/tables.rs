@@ -80,7 +80,7 @@ pub struct LedgerRow<'a> {
     pub stack: &'a Stack,
     /// The C functions that allocated it.
     pub calls: Vec<&'a str>,
-    /// Its bytes; for managed and imported memory, the maximum that NVML can have reported here.
+    /// The size in bytes; for managed and imported memory, the maximum that NVML can have reported here.
     pub bytes: u64,
     /// The full size of managed and of imported memory.
     pub whole_bytes: Option<u64>,

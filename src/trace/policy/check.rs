@@ -359,7 +359,7 @@ fn unattributed_bounds(table: &LedgerTable) -> Option<[u64; 2]> {
     Some([least, at_most])
 }
 
-/// Returns the minimum and the maximum of an owner's memory. Memory without a known owner may belong to it.
+/// Returns the minimum and the maximum of an owner's memory. Memory without a known owner may belong to this owner.
 fn owner_bounds(table: &LedgerTable, key: &str) -> Option<[u64; 2]> {
     let mut least = 0_u64;
     let mut perhaps = u64::try_from(table.unattributed_bytes?).unwrap_or(0);

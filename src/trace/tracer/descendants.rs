@@ -108,7 +108,7 @@ struct Descendant {
     is_doubted: bool,
     /// See [`ProcessStatus::waited_faults`].
     waited_faults: u64,
-    /// Its program at the last check.
+    /// The program of the process at the last check.
     command: String,
 }
 

@@ -35,9 +35,9 @@ enum StackQuery {
 pub(super) struct ParkedThread {
     pub(super) pid: u32,
     pub(super) tid: u32,
-    /// Its ID in the C library.
+    /// The thread's ID in the C library.
     pub(super) pthread: u64,
-    /// Its return addresses, innermost first.
+    /// The thread's return addresses, innermost first.
     pub(super) frames: Vec<u64>,
     /// The connection of the thread, if a descriptor was left for it.
     pub(super) waiting: Option<UnixStream>,

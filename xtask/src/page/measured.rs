@@ -315,7 +315,7 @@ pub(super) fn verdict_in_words(verdict: &Verdict) -> String {
 
 /// The report and libcudart of a page's tables.
 pub(super) struct Reference<'m> {
-    /// Its measurements of the scenario, in the order of the instances.
+    /// The report's measurements of the scenario, in the order of the instances.
     pub(super) of: Vec<&'m Measurement>,
 }
 

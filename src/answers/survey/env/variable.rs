@@ -32,7 +32,7 @@ pub struct EnvVariable {
     pub name: String,
     /// The value to set.
     pub value: String,
-    /// Its documented meaning, in a sentence.
+    /// The documented meaning, in a sentence.
     pub about: String,
     /// The proof that it had an effect, in a sentence.
     pub observable: String,

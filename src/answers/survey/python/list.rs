@@ -22,7 +22,7 @@ pub const MOST_BYTES: usize = 1 << 20;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PythonLine {
-    /// Its name for selectors, unique in the list.
+    /// The name of the line for selectors, unique in the list.
     pub id: String,
     /// Group that selects it, such as `torch`.
     pub framework: String,

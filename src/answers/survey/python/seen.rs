@@ -58,7 +58,7 @@ enum ProgramMessage {
 struct ProgramEnd {
     /// The time, by `CLOCK_MONOTONIC`.
     t_ns: u64,
-    /// Its value, if it has one.
+    /// The value of the code, if it has one.
     value: Option<String>,
     /// The exception that ended it.
     raised: Option<Raised>,

@@ -15,7 +15,7 @@ pub struct Device {
     pub gpu: usize,
     pub primary: Primary,
     pub primary_handle: u64,
-    /// Its default pool.
+    /// The default pool of the device.
     pub pool: MemoryPool,
     pub blocks: Blocks,
     /// Address of the next stream-ordered allocation.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 /// A library.
 pub struct Library {
     pub image: Arc<PtxImage>,
-    /// Its modules, by the handle and the generation of the context that each one is loaded into.
+    /// The modules of the library, by the handle and the generation of the context that each one is loaded into.
     pub modules: BTreeMap<(u64, u32), u64>,
 }
 

@@ -106,7 +106,7 @@ impl Mappings {
         Ok(())
     }
 
-    /// `cuMemMap` of all of an allocation into all of a range.
+    /// `cuMemMap` of an entire allocation into an entire range.
     pub fn map(&mut self, base: u64, bytes: u64, handle: u64) -> Outcome {
         if self.range(base, bytes)?.mapped.is_some() {
             return Err(SIM_NOT_MODELLED);

@@ -32,7 +32,7 @@ impl SimulatedProcess {
         }
     }
 
-    /// `cuMemMap` of all of an allocation into all of a range.
+    /// `cuMemMap` of an entire allocation into an entire range.
     pub fn map(&mut self, base: u64, bytes: u64, handle: u64) -> Outcome {
         self.mappings.map(base, bytes, handle)
     }

@@ -56,7 +56,7 @@ struct LedgerRowSummary<'a> {
     place: Option<String>,
     /// The C functions that allocated it.
     calls: Vec<&'a str>,
-    /// Its bytes.
+    /// The size of the memory.
     bytes: u64,
     /// Full size of managed or imported memory, in bytes; NVML counts at most `bytes` of it here. Null for other
     /// memory.

@@ -45,7 +45,7 @@ enum PythonMemory {
     Readable(Box<PythonSpy>),
     /// No interpreter is mapped.
     Absent,
-    /// Its memory cannot be read, for this reason.
+    /// An interpreter is mapped, but its memory cannot be read, for this reason.
     Refused(StackError),
 }
 
