@@ -159,7 +159,7 @@ pub enum NoAnswer {
     GoodIsUnknown,
     /// The outcome of the bad versions could not be determined.
     BadIsUnknown,
-    /// The user stopped it.
+    /// The user stopped the search.
     Interrupted,
 }
 

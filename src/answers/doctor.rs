@@ -74,7 +74,7 @@ pub struct StartFailure {
     pub call: Option<StartCall>,
     /// The loader's message, if the library could not be opened.
     pub missing: Option<String>,
-    /// End of its process, unless it exited by itself.
+    /// End of the process, unless it exited by itself.
     pub ended: Option<StartEnd>,
 }
 
@@ -128,7 +128,7 @@ pub enum Trouble {
     OtherVersion {
         /// The file.
         path: String,
-        /// Version in its file name.
+        /// Version in the file name.
         version: String,
         /// Version of the kernel driver.
         module: String,
@@ -167,9 +167,9 @@ pub enum Trouble {
     Exclusive {
         /// The UUID of the GPU.
         gpu: String,
-        /// NVML's name of its compute mode.
+        /// NVML's name of the compute mode.
         mode: String,
-        /// Processes that use it.
+        /// Processes that use the GPU.
         pids: Vec<u32>,
     },
     /// A GPU has too little memory left for a context.
@@ -178,7 +178,7 @@ pub enum Trouble {
         gpu: String,
         /// Free memory, in bytes.
         free_bytes: u64,
-        /// Processes that use it.
+        /// Processes that use the GPU.
         pids: Vec<u32>,
     },
     /// A GPU is divided by MIG, and CUDA does not see any of its instances.
@@ -191,7 +191,7 @@ pub enum Trouble {
 /// A GPU that is not visible to CUDA.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct HiddenGpu {
-    /// Number of its device file.
+    /// Number of the GPU's device file.
     pub device_minor: u32,
     /// UUID; null if the kernel did not report it.
     pub uuid: Option<String>,

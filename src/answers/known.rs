@@ -86,7 +86,7 @@ pub struct KnownEntry {
     pub kind: KnownKind,
     /// Names in use. The first is the official one.
     pub names: Vec<String>,
-    /// A sentence about it.
+    /// A sentence about the entry.
     pub sentence: String,
     /// Page about it, relative to the root of the repository; empty if it has no page.
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -94,7 +94,7 @@ pub struct KnownEntry {
     /// Evidence for the sentence: machines, runs, releases or tables.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub rests_on: String,
-    /// Scenarios about it, the likeliest first.
+    /// Scenarios about the entry, the likeliest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub scenarios: Vec<String>,
 }
@@ -150,7 +150,7 @@ pub struct KnownScenario {
     pub symptoms: Vec<String>,
     /// Words to select by.
     pub tags: Vec<String>,
-    /// Messages that it is about.
+    /// Messages that the scenario is about.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub messages: Vec<String>,
     /// `true` if it is one of the most common questions.
@@ -165,10 +165,10 @@ pub struct KnownScenario {
     /// Behavior of the deciding lines in each release, one clause per line.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub releases: Vec<String>,
-    /// Number of threads that it is the best answer to.
+    /// Number of threads that the scenario is the best answer to.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub threads: usize,
-    /// Ids of the entries that it mentions, and the place of each mention.
+    /// Ids of the entries that the scenario mentions, and the place of each mention.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub about: BTreeMap<String, Mention>,
 }
@@ -197,13 +197,13 @@ pub struct Mention {
 pub enum MentionPart {
     /// The question itself.
     Question,
-    /// A message that it is about.
+    /// A message that the scenario is about.
     Message,
     /// The common belief.
     Belief,
-    /// The calls or lines of its trap.
+    /// The calls or lines of the scenario's trap.
     Step,
-    /// A status that its trap returns.
+    /// A status that the scenario's trap returns.
     Status,
 }
 
@@ -355,7 +355,7 @@ fn listed(words: &[String]) -> String {
 /// Effects of a denied file or system call.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct NeedFacts {
-    /// The program that was denied it.
+    /// The program whose access was denied.
     pub program: NeedsProgram,
     /// Path of a file, with `*` for the part that differs between processes and machines, or name of a system call.
     pub refused: String,
@@ -368,7 +368,7 @@ pub struct NeedFacts {
     /// `true` if a file of this name was opened for writing.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_written: bool,
-    /// Description of the machine that it was measured on.
+    /// Description of the machine of the measurement.
     pub on: String,
 }
 

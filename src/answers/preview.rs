@@ -42,7 +42,7 @@ pub struct WouldRun {
     pub name: String,
     /// The question.
     pub question: String,
-    /// Version of the libcudart that it would run on.
+    /// Version of the libcudart that the instance would run on.
     pub libcudart_version: Option<String>,
     /// The cases.
     pub cases: Vec<String>,
@@ -50,7 +50,7 @@ pub struct WouldRun {
     pub repeat: u32,
     /// Expected duration, in milliseconds.
     pub expected_ms: u64,
-    /// Python code that its cases would run, in order; absent for C calls.
+    /// Python code that the cases would run, in order; absent for C calls.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub python: Vec<WouldRunPython>,
 }
@@ -77,7 +77,7 @@ pub struct NotApplicable {
     pub detail: String,
     /// Short description of the unmet need.
     pub lacks: String,
-    /// `true` if it was selected by its exact name.
+    /// `true` if the instance was selected by its exact name.
     pub asked_by_name: bool,
 }
 

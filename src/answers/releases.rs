@@ -40,7 +40,7 @@ pub struct EnvironmentDocument {
     pub schema: SchemaId,
     /// The version of cuda-pitfalls.
     pub version: String,
-    /// The commit that it was built from.
+    /// The commit that cuda-pitfalls was built from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub commit: Option<String>,
     /// The environment.
@@ -59,7 +59,7 @@ pub struct EnvironmentDocument {
 pub struct ReleaseEnvironment {
     /// The name of the environment, such as `torch 2.9.1`.
     pub name: String,
-    /// Package that it is about.
+    /// Package that the environment is about.
     pub package: String,
     /// The version of that package.
     pub version: String,

@@ -19,7 +19,7 @@ pub const RETURNED_TEXT_BYTES: usize = 256;
 pub struct Call {
     /// The exact C symbol, which is also the key in a scenario file.
     pub name: &'static str,
-    /// The library that exports it; [`CallLibrary::Harness`] for an action of this program.
+    /// The library that exports the call; [`CallLibrary::Harness`] for an action of this program.
     pub library: CallLibrary,
     /// A sentence for help and documentation.
     pub summary: &'static str,
@@ -54,7 +54,7 @@ pub struct Param {
     pub name: &'static str,
     /// The C type as in the header; empty for the second word of a struct passed by value.
     pub c_type: &'static str,
-    /// `true` if only earlier prototypes have it. It is always passed: a function with fewer parameters ignores it.
+    /// `true` if only earlier prototypes have the parameter. It is always passed: other functions ignore it.
     pub older: bool,
     /// The kind of value, and how it is passed.
     pub kind: ParamKind,

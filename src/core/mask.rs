@@ -234,7 +234,7 @@ pub enum Fate {
     },
     /// The entry selects a MIG instance, and CUDA shows only this one. Taken from NVIDIA's documentation; not measured.
     Instance {
-        /// The index of its GPU.
+        /// The index of the GPU.
         gpu: usize,
         /// The index of the instance on the GPU, from 0.
         instance: usize,

@@ -186,7 +186,7 @@ pub enum Class {
 }
 
 impl Class {
-    /// All of them, from the smallest.
+    /// All classes, from the smallest.
     pub const ALL: [Class; 4] = [Class::None, Class::Init, Class::Context, Class::Allocation];
 
     /// Returns the word in files and reports.

@@ -35,7 +35,7 @@ pub struct Recording {
     /// The last bytes of the worker's stdout, if it wrote any.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub stdout_tail: String,
-    /// Number of bytes that it wrote to stdout.
+    /// Number of bytes that the worker wrote to stdout.
     #[serde(default)]
     pub stdout_bytes: u64,
     /// The last bytes of the worker's stderr, if it wrote any.
@@ -44,7 +44,7 @@ pub struct Recording {
     /// The system calls that were made under the filter of a `seccomp` step, by step; empty without such a step.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub system_calls: Vec<StepSystemCalls>,
-    /// The libraries that its processes mapped. A report lists them once for all attempts.
+    /// The libraries that the worker's processes mapped. A report lists them once for all attempts.
     #[serde(skip)]
     pub libraries: Vec<MappedLibrary>,
 }
@@ -72,7 +72,7 @@ pub struct StepSystemCalls {
 /// The program's use of a path.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PathUse {
-    /// The system calls that named it.
+    /// The system calls that named the path.
     pub calls: BTreeSet<String>,
     /// `true` if the path existed when it was first used.
     pub exists: bool,
@@ -97,7 +97,7 @@ pub struct ProcessEvent {
 pub struct BarrierSnapshot {
     /// The step before the reading; null for the baseline before the first step.
     pub step: Option<usize>,
-    /// `true` if it was taken after the worker had ended.
+    /// `true` if the snapshot was taken after the worker had ended.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub after_exit: bool,
     /// The readings.
@@ -111,7 +111,7 @@ pub struct BarrierSnapshot {
 pub struct ProcessExit {
     /// The exit code, if it exited.
     pub code: Option<i32>,
-    /// The signal that ended it, by name.
+    /// The signal that ended the worker, by name.
     pub signal: Option<String>,
     /// Signals that the harness sent, in order. An attempt with a signal concludes nothing, unless the scenario tests
     /// whether a step returns at all.
@@ -127,7 +127,7 @@ pub struct ProcessExit {
     pub leaked_children: u32,
     /// `true` if the worker could not be killed.
     pub unkillable: bool,
-    /// `true` if the kernel's out-of-memory killer is known to have ended it.
+    /// `true` if the kernel's out-of-memory killer is known to have ended the worker.
     pub oom_killed: bool,
 }
 

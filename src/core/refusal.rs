@@ -144,11 +144,11 @@ pub fn answer(rules: &[Refusal], call: Sysno, files: &[NamedFile]) -> FilterAnsw
 pub struct NamedFile {
     /// The path of the file, in the form of [`normalize_path`].
     pub path: String,
-    /// `true` if it belongs to the simulated machine.
+    /// `true` if the file belongs to the simulated machine.
     pub is_simulated: bool,
-    /// `true` if it exists.
+    /// `true` if the file exists.
     pub exists: bool,
-    /// `true` if its directory exists.
+    /// `true` if the file's directory exists.
     pub has_folder: bool,
 }
 

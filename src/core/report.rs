@@ -103,7 +103,7 @@ pub struct Run {
     pub commit: Option<String>,
     /// RFC 3339, UTC.
     pub started_at: String,
-    /// RFC 3339, UTC; null while it runs.
+    /// RFC 3339, UTC; null during the run.
     pub finished_at: Option<String>,
     /// `CLOCK_MONOTONIC` at the start. All timestamps of this report are on the same clock.
     pub started_ns: u64,

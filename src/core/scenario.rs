@@ -118,7 +118,7 @@ pub struct Case {
     pub env: BTreeMap<String, String>,
     /// `true` if the worker runs probes after each step.
     pub probes: bool,
-    /// The requirements for its interpreter; `None` if the case makes C calls.
+    /// The requirements for the interpreter; `None` if the case makes C calls.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub python: Option<Python>,
     /// The calls.
@@ -203,7 +203,7 @@ pub enum Hazard {
 }
 
 impl Hazard {
-    /// All of them, for messages and help.
+    /// All hazards, for messages and help.
     pub const ALL: [Hazard; 7] = [
         Hazard::Fault,
         Hazard::Oversubscribe,
@@ -244,13 +244,13 @@ impl Hazard {
 pub struct Expectation {
     /// `reproduced` or `not_reproduced`.
     pub verdict: Expected,
-    /// The machines that it applies to; all machines if empty.
+    /// The machines that the expectation applies to; all machines if empty.
     #[serde(default, skip_serializing_if = "When::is_empty")]
     pub when: When,
     /// The reason, in a sentence.
     #[schemars(length(min = 1))]
     pub because: String,
-    /// The committed report that supports it.
+    /// The committed report that supports the expectation.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub evidence: String,
 }

@@ -23,7 +23,7 @@ struct Cdylib {
     name: &'static str,
     /// The first source file of the library.
     source: PathBuf,
-    /// All that it is built from.
+    /// All files that the library is built from.
     sources: &'static [&'static str],
     /// Additional arguments for the linker.
     link: Vec<String>,

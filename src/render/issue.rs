@@ -24,7 +24,7 @@ const RESERVED: usize = 1_000;
 pub struct Attached {
     /// The reproducer's file in the archive.
     pub file: String,
-    /// Commands that run it, in order.
+    /// Commands that run the reproducer, in order.
     pub commands: Vec<String>,
     /// The name of the language in Markdown.
     pub language: &'static str,

@@ -53,7 +53,7 @@ impl Severity {
 /// A match of a rule in a trace.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Finding {
-    /// The rule that found it, such as `late-mask`.
+    /// The rule that found the match, such as `late-mask`.
     pub rule: String,
     /// The severity; only a `pitfall` is counted.
     pub severity: Severity,

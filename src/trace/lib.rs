@@ -76,12 +76,12 @@ pub struct TraceStart {
     pub provenance: Provenance,
     /// The version of cuda-pitfalls.
     pub version: String,
-    /// The commit that it was built from.
+    /// The commit that cuda-pitfalls was built from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub commit: Option<String>,
     /// The command and its arguments.
     pub command: Vec<String>,
-    /// The folder it was started in.
+    /// The folder that the program was started in.
     pub folder: String,
     /// RFC 3339, UTC.
     pub started_at: String,
@@ -117,7 +117,7 @@ pub struct TraceStart {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Process")]
 pub struct TraceProcess {
-    /// The time when it was noticed.
+    /// The time when the process was noticed.
     pub t_ns: u64,
     /// The PID of the process.
     pub pid: u32,
@@ -127,14 +127,14 @@ pub struct TraceProcess {
     /// line for them. Absent in traces of older versions, and where the parent is cuda-pitfalls.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub above: Vec<u32>,
-    /// The file that it runs.
+    /// The file that the process runs.
     pub program: String,
     /// The command line of the process.
     pub arguments: Vec<String>,
-    /// The Python version that runs in it.
+    /// The Python version that runs in the process.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub python: Option<String>,
-    /// A sentence that explains why its Python stacks cannot be read.
+    /// A sentence that explains why the Python stacks cannot be read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub no_python: Option<String>,
     /// `RANK` in the environment that it was started with; absent unless it is a number.
@@ -275,7 +275,7 @@ pub enum EventKind {
     },
     /// libcuda queried `CUDA_VISIBLE_DEVICES`.
     MaskRead {
-        /// The value that it got; null if the variable is not set.
+        /// The value that libcuda got; null if the variable is not set.
         value: Option<String>,
         /// `true` if the injection hook had been called before, as on the known drivers.
         after_hook: bool,
@@ -301,7 +301,7 @@ pub enum EventKind {
     Context {
         /// The change of the context.
         change: ContextChange,
-        /// `true` if it is the GPU's primary context.
+        /// `true` if the context is the GPU's primary context.
         primary: bool,
         /// The handle of the context, as a number.
         handle: u64,
@@ -437,7 +437,7 @@ pub struct Uses {
     pub launches: u64,
     /// Copies and fills.
     pub copies: u64,
-    /// Allocations of its memory.
+    /// Allocations of the GPU's memory.
     pub allocations: u64,
 }
 
@@ -455,7 +455,7 @@ pub struct End {
     pub t_ns: u64,
     /// The program's exit code, if it exited.
     pub code: Option<i32>,
-    /// The signal that ended it, by name.
+    /// The signal that ended the program, by name.
     pub signal: Option<String>,
     /// Sentences that describe what the trace could not observe. If empty, every process of the program that NVML
     /// listed has events.

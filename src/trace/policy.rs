@@ -42,7 +42,7 @@ pub struct Violation {
     pub forbidden: String,
     /// A sentence without a full stop that describes the violation. It contains text of the traced program.
     pub says: String,
-    /// The event that shows it, by its index in the trace.
+    /// The event that shows the violation, by its index in the trace.
     pub event: Option<usize>,
 }
 

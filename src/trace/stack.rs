@@ -33,7 +33,7 @@ pub struct Frame {
     /// The source file, if it is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
-    /// The line in it.
+    /// The line in the file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub line: Option<u32>,
     /// The program or library that holds the code of a native frame.
@@ -41,7 +41,7 @@ pub struct Frame {
     pub module: Option<String>,
     /// The owner of the code.
     pub owner: FrameOwner,
-    /// The installed package that it belongs to, such as `torch`.
+    /// The installed package that the frame belongs to, such as `torch`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub package: Option<String>,
 }

@@ -54,7 +54,7 @@ pub struct ComparisonSide {
     pub version: String,
     /// Source of the answers: a real driver or the simulated machine.
     pub provenance: Provenance,
-    /// `true` if its run finished.
+    /// `true` if the run finished.
     pub complete: bool,
     /// Description of the GPUs and the driver.
     pub machine: String,
@@ -85,7 +85,7 @@ pub struct FactDifference {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(into = "String")]
 pub struct Share {
-    /// Number of attempts that showed it.
+    /// Number of attempts that showed this.
     pub count: u64,
     /// Number of attempts that count.
     pub of: u64,

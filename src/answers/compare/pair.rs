@@ -8,7 +8,7 @@ use cuda_pitfalls_core::text::counts::listed;
 
 /// A scenario of a report or a row of a survey, with the key that it is matched by.
 pub(super) struct ComparedEntry<'a, T> {
-    /// Name that identifies it, in addition to the libcudart.
+    /// Name that identifies the entry, in addition to the libcudart.
     pub(super) name: String,
     pub(super) libcudart: Option<String>,
     /// Reason why it has no results; `None` if it was measured.
@@ -21,7 +21,7 @@ pub(super) struct Paired<'a, T> {
     pub(super) both: Vec<(ComparedEntry<'a, T>, ComparedEntry<'a, T>)>,
     pub(super) only_in_a: Vec<Only>,
     pub(super) only_in_b: Vec<Only>,
-    /// Number of entries that neither of them has measured.
+    /// Number of entries that neither document has measured.
     pub(super) in_neither: usize,
     /// The libcudarts that were compared with each other.
     pub(super) across: Option<[String; 2]>,

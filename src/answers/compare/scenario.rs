@@ -151,7 +151,7 @@ fn verdict_difference(
 struct OutcomePair<'o> {
     /// The indices of the two.
     indices: [usize; 2],
-    /// Differences between them, each with the explanation by the machines if there is one.
+    /// Differences between these outcomes, each with the explanation by the machines if there is one.
     found: Vec<(Differing<'o>, Option<String>)>,
 }
 

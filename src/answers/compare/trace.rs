@@ -70,7 +70,7 @@ impl BehaviorKind {
 struct TraceFact {
     name: &'static str,
     value: String,
-    /// The number of bytes, if small differences in it do not count.
+    /// The number of bytes, if small differences do not count.
     bytes: Option<i64>,
 }
 

@@ -12,37 +12,37 @@ use cuda_pitfalls_core::scenario::environment::MASK;
 /// GPUs that a running process sees and holds, and problems with it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ProcessFindings {
-    /// `true` if it has started CUDA; null if its open files cannot be read.
+    /// `true` if the process has started CUDA; null if its open files cannot be read.
     pub is_started: Option<bool>,
     /// GPUs that its CUDA opened at its start, by their device files: exactly those of its mask, in no order. Null if
     /// unknown.
     pub opened: Option<Vec<u32>>,
-    /// The mask that it was started with, and the one that is set now.
+    /// The mask that the process was started with, and the one that is set now.
     pub mask: Option<MaskState>,
     /// `true` if the mask was changed after CUDA had read it: CUDA has more GPUs open than the variable selects now.
     pub is_mask_late: bool,
     /// GPUs where NVML lists the process, with its memory there.
     pub contexts: Vec<HeldGpu>,
-    /// GPUs among `contexts` where it did nothing while it was watched.
+    /// GPUs among `contexts` where the process did nothing while it was watched.
     pub idle: Vec<Stray>,
-    /// CUDA libraries that it has mapped twice, in two versions or from two files.
+    /// CUDA libraries that the process has mapped twice, in two versions or from two files.
     pub twice: Vec<ProcessLibrary>,
     /// Libraries whose version differs from the version of the kernel driver.
     pub of_other_version: Vec<ProcessLibrary>,
-    /// Device files that it could not open again.
+    /// Device files that the process could not open again.
     pub closed: Vec<FileTry>,
-    /// MPS directory that it finds.
+    /// MPS directory that the process finds.
     pub mps: Option<String>,
 }
 
 /// The variable `CUDA_VISIBLE_DEVICES` of a process.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct MaskState {
-    /// Value when the process was started; null if it was not set.
+    /// Value when the process was started; null if the variable was not set.
     pub at_start: Option<String>,
-    /// Current value; null if it is not set.
+    /// Current value; null if the variable is not set.
     pub now: Option<String>,
-    /// `true` if its current value could be read.
+    /// `true` if the current value could be read.
     pub is_now_known: bool,
 }
 
@@ -58,7 +58,7 @@ impl MaskState {
 pub struct HeldGpu {
     /// NVML's index.
     pub index: usize,
-    /// The number of its device file.
+    /// The number of the GPU's device file.
     pub device_minor: Option<u32>,
     /// The UUID of the GPU.
     pub uuid: String,
@@ -75,7 +75,7 @@ pub struct HeldGpu {
 pub struct Stray {
     /// NVML's index.
     pub index: usize,
-    /// `true` if it is busy on another GPU at the same time.
+    /// `true` if the process is busy on another GPU at the same time.
     pub is_busy_elsewhere: bool,
 }
 

@@ -17,7 +17,7 @@ pub(super) struct KnownError {
     /// Message of an older release.
     #[serde(default)]
     says: Option<String>,
-    /// The number that libcudart gave it before CUDA 10.1.
+    /// The number that libcudart gave the error before CUDA 10.1.
     #[serde(default)]
     pub(super) old: Option<u32>,
 }
@@ -66,16 +66,16 @@ pub struct Advice {
 pub struct ErrorCause {
     /// The cause.
     pub cause: String,
-    /// The scenario that measured it.
+    /// The scenario that measured the cause.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scenario: Option<String>,
-    /// The survey that measured it, such as `errors`.
+    /// The survey that measured the cause, such as `errors`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub survey: Option<String>,
     /// Address of the source that documents it. The cause itself was not measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
-    /// Subject and date of the source, if it was not measured.
+    /// Subject and date of the source, if the cause was not measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub read: Option<ReadFor>,
     /// Check that distinguishes this cause from the others.

@@ -8,7 +8,7 @@ use cuda_pitfalls_core::scenario::is_workaround;
 pub struct KnownAnswer {
     /// Name for `explain`, such as `error/101` or the name of a scenario.
     pub id: String,
-    /// Sentences with its meaning and the first thing to do.
+    /// Sentences with the meaning and the first thing to do.
     pub says: String,
 }
 

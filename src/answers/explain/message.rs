@@ -36,7 +36,7 @@ const LONGEST_GAP: usize = 40;
 struct Message {
     /// The ids of an error, of an advice, of scenarios or of a symptom; the best first.
     ids: Vec<String>,
-    /// `true` if other programs print it too.
+    /// `true` if other programs print this message too.
     is_common: bool,
     /// Parts of the message after each `*`.
     rest: Vec<String>,

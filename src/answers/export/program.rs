@@ -28,7 +28,7 @@ pub struct Reproducer<'s> {
     pub(super) questions: Vec<EffectQuestion<'s>>,
     /// Checks that a self-contained program cannot make; its header lists them.
     pub(super) left_out: Vec<EffectQuestion<'s>>,
-    /// Name of its file, without the suffix.
+    /// Name of the file, without the suffix.
     pub(super) stem: String,
 }
 
@@ -50,7 +50,7 @@ pub(super) struct HandleVariable {
 #[derive(Debug)]
 pub(super) struct ExportStep<'s> {
     pub(super) label: &'s str,
-    /// Variable that its output is bound to.
+    /// Variable that the output is bound to.
     pub(super) bind: Option<&'s str>,
     pub(super) doing: Doing<'s>,
 }

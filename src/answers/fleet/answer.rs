@@ -24,7 +24,7 @@ pub(super) struct MachineAnswer {
 /// Position of an answer in a pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct AnswerPlace {
-    /// The index of its name.
+    /// The index of the answer's name.
     pub name: u32,
     /// The index of the answer.
     pub answer: u32,
@@ -43,7 +43,7 @@ pub(super) struct SharedAnswer {
     pub is_unexpected: bool,
     /// Result of the question.
     pub shown: Shown,
-    /// Names of its figures: `trap/gpu0`.
+    /// Names of the figures: `trap/gpu0`.
     pub figures: Vec<String>,
 }
 

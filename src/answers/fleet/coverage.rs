@@ -14,7 +14,7 @@ pub struct AnswerCoverage {
     pub no_answer: usize,
     /// Number of these questions.
     pub asked: usize,
-    /// Number of other questions that it answered, which fewer machines answered.
+    /// Number of other questions that the machine answered, which fewer machines answered.
     pub others: usize,
 }
 

@@ -48,9 +48,9 @@ pub struct FleetDiff {
 pub struct FleetSide {
     /// Number of machines.
     pub machines: usize,
-    /// The start of its earliest run.
+    /// The start of the document's earliest run.
     pub from: Option<String>,
-    /// The start of its latest run.
+    /// The start of the document's latest run.
     pub to: Option<String>,
     /// Number of differences.
     pub differences: usize,
@@ -59,7 +59,7 @@ pub struct FleetSide {
 /// A group and how large it is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Size {
-    /// Properties that its machines have in common.
+    /// Properties that the group's machines have in common.
     pub key: Key,
     /// Number of machines.
     pub machines: usize,
@@ -94,7 +94,7 @@ pub struct MachineChange {
     pub question: String,
     /// Type of the difference: `outcome`, `no answer`, or `bytes of trap/gpu0`.
     pub what: String,
-    /// `true` if its verdict differs from the usual one; `false` if only facts differ.
+    /// `true` if the verdict differs from the usual one; `false` if only facts differ.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub verdict_differs: bool,
 }

@@ -126,35 +126,35 @@ pub struct FleetMachine {
     /// Name in its reports, if another machine with other GPUs has the same name in its reports.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shared_name: Option<String>,
-    /// The labels of its reports.
+    /// The labels of the machine's reports.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
-    /// Reason why CUDA does not start on it; absent if CUDA starts.
+    /// Reason why CUDA does not start on the machine; absent if CUDA starts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub no_cuda: Option<String>,
     /// Reason why none of its reports is compared, such as `stale`; absent if at least one is compared.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub left_out: Option<Bucket>,
-    /// Subjects that two of its reports disagree on, as text.
+    /// Subjects that two of the machine's reports disagree on, as text.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub conflicts: Vec<String>,
-    /// The UUIDs of its GPUs.
+    /// The UUIDs of the machine's GPUs.
     pub gpus: Vec<String>,
-    /// Paths of its merged reports.
+    /// Paths of the machine's merged reports.
     pub reports: Vec<String>,
-    /// The start of its latest merged run, RFC 3339, UTC.
+    /// The start of the machine's latest merged run, RFC 3339, UTC.
     pub started_at: String,
-    /// `true` if one of its merged reports is dated in the future.
+    /// `true` if one of the machine's merged reports is dated in the future.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub dated_ahead: bool,
-    /// `true` if one of its merged reports is partial.
+    /// `true` if one of the machine's merged reports is partial.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub partial: bool,
     /// Number of its verdicts of each kind, according to its reports: expected, unexpected, and so on.
     pub verdicts: BTreeMap<Kind, usize>,
-    /// Number of unexpected verdicts in its reports, merged or not.
+    /// Number of unexpected verdicts in the machine's reports, merged or not.
     pub unexpected: usize,
-    /// Warnings in its reports about the measurement, as text.
+    /// Warnings in the machine's reports about the measurement, as text.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
 }
@@ -240,8 +240,8 @@ pub struct Question {
     /// Page of the pitfall, relative to the documentation; absent if it has no page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub page: Option<String>,
-    /// `true` if it is a row of a survey. A row has no verdict, and the kind of its outcomes is `reproduced` if it was
-    /// measured.
+    /// `true` if the question is a row of a survey. A row has no verdict, and the kind of its outcomes is `reproduced`
+    /// if it was measured.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_row: bool,
 }
@@ -273,7 +273,7 @@ pub struct Key {
 /// Machines that can be compared.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Group {
-    /// Properties that they have in common.
+    /// Properties that the machines have in common.
     pub key: Key,
     /// Indices into [`Fleet::machines`].
     pub machines: Vec<usize>,
@@ -359,7 +359,7 @@ pub enum What {
     Outcome {
         /// Index into [`Usual::outcomes`]; the usual one is 0.
         outcome: usize,
-        /// `true` if its verdict differs; `false` if only facts differ.
+        /// `true` if the verdict differs; `false` if only facts differ.
         verdict_differs: bool,
         /// The facts that differ.
         facts: Vec<FactDiffers>,
@@ -375,7 +375,7 @@ pub enum What {
     },
     /// No answer, although other members of the group have one.
     NoAnswer {
-        /// Reasons in their reports, each with its number of occurrences.
+        /// Reasons in the machines' reports, each with its number of occurrences.
         reasons: BTreeMap<String, usize>,
     },
 }
@@ -383,7 +383,7 @@ pub enum What {
 /// Machines with the same differences, or machines where CUDA does not start.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Outliers {
-    /// `true` if CUDA does not start on them. Such machines have no differences.
+    /// `true` if CUDA does not start on these machines. Such machines have no differences.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub no_cuda: bool,
     /// Indices into [`Fleet::machines`].

@@ -147,7 +147,7 @@ pub(super) struct DocumentOwner {
     pub(super) name: String,
     /// The machine's first document, by path. A name alone does not identify a machine: a report may claim any name.
     first: usize,
-    /// Name in its documents, if another machine's documents have the same name.
+    /// Name in the machine's documents, if another machine's documents have the same name.
     pub(super) shared_name: Option<String>,
 }
 

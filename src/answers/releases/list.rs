@@ -16,7 +16,7 @@ const SOURCE: &str = cuda_pitfalls_scenarios::RELEASES;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EnvironmentRequest {
-    /// The package that it is about.
+    /// The package that the environment is about.
     pub package: String,
     /// Version of that package; empty if the installer chooses it.
     pub version: String,

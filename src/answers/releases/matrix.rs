@@ -22,7 +22,7 @@ pub struct Matrix {
 pub struct Column {
     /// The name of the environment, such as `torch 2.9.1`.
     pub name: String,
-    /// Package that it is about.
+    /// Package that the environment is about.
     pub package: String,
     /// Version of that package.
     pub version: String,

@@ -101,7 +101,7 @@ pub struct ReleaseRow {
     pub id: String,
     /// The group of the line, such as `torch`.
     pub framework: String,
-    /// The code that ran before it in the same process.
+    /// The code that ran before the line in the same process.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub before: Vec<String>,
     /// The tested code.
@@ -120,7 +120,7 @@ pub struct WitnessSeen {
     pub witness: DriverWitness,
     /// `true` if the line calls `cuInit`; null if the code before it had called it successfully, or if that is unknown.
     pub calls_cuinit: Option<bool>,
-    /// Status that `cuInit` returned, by its C name; null if it was not called.
+    /// Status that `cuInit` returned, by its C name; null if `cuInit` was not called.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub init_status: Option<String>,
     /// The command of the child process that called it; absent if the line's own process did.
@@ -149,13 +149,13 @@ pub struct WitnessSeen {
     /// NVML indices of the GPUs where it creates a context; null if `cuInit` cannot succeed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context_on: Option<Vec<u32>>,
-    /// The exception that it raised, or that the code before it raised.
+    /// The exception that the line raised, or that the code before it raised.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub raised: Option<Raised>,
     /// The value of the line, as in `survey python`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<String>,
-    /// End of its process, unless it exited with code 0.
+    /// End of the process, unless it exited with code 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub left: Option<String>,
     /// Duration, in nanoseconds.

@@ -19,7 +19,7 @@ pub const SCHEMA: &str = "cuda-pitfalls-survey";
 pub struct SurveyDocument {
     /// Schema of this document.
     pub schema: SchemaId,
-    /// Kind of its rows.
+    /// Kind of the rows.
     pub kind: SurveyKind,
     /// Source of the answers: a real driver or the simulated machine. Simulated rows are not evidence.
     pub provenance: Provenance,
@@ -153,8 +153,8 @@ pub struct Header {
     pub visible_gpus: u32,
     /// Reason why the survey stopped using this host, such as a lost GPU; null if it did not.
     pub host_unsafe: Option<String>,
-    /// The signal that ended it early.
+    /// The signal that ended the survey early.
     pub interrupted: Option<String>,
-    /// Exit code and its name; null until it has finished.
+    /// Exit code and its name; null until the survey has finished.
     pub exit: Option<ExitCode>,
 }

@@ -34,7 +34,7 @@ pub struct ErrorRow {
     pub line: String,
     /// The versions of the packages that it needs.
     pub versions: BTreeMap<String, String>,
-    /// The code that ran before it in the same process.
+    /// The code that ran before the line in the same process.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub before: Vec<String>,
     /// The tested code.
@@ -46,14 +46,14 @@ pub struct ErrorRow {
     pub returned: Option<Returned>,
     /// `true` if the line reached that place; null for the control. A row that did not reach it is not a result.
     pub met: Option<bool>,
-    /// Exception that it raised; null if it raised none, or if attempts differ.
+    /// Exception that the line raised; null if it raised none, or if attempts differ.
     pub raised: Option<Raised>,
     /// The value of the line: the device that did the work. Null if it raised an exception, or if attempts differ.
     pub value: Option<String>,
     /// The first of its warnings, each with its category.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warned: Vec<String>,
-    /// End of its process, unless it exited with code 0.
+    /// End of the process, unless it exited with code 0.
     pub left: Option<String>,
     /// For a control of the instrument: `true` if it showed the required facts.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -10,7 +10,7 @@ use cuda_pitfalls_core::machine::Machine;
 pub struct FactRow {
     /// The question, which is unique in the document together with the libcudart.
     pub question: String,
-    /// Version of the libcudart that answered it, if the question ran on each.
+    /// Version of the libcudart that answered the question, if it ran on each.
     pub libcudart: Option<String>,
     /// What was tested, unless the question determines it.
     pub asked_as: String,

@@ -19,7 +19,7 @@ use super::python::without_line;
 pub struct KindFile {
     /// The title of its page.
     pub title: String,
-    /// Paragraphs at the beginning of its page.
+    /// Paragraphs at the beginning of the page.
     pub opening: String,
     /// The options of `survey` that only some kinds take.
     options: Vec<String>,
@@ -50,7 +50,7 @@ pub struct FactForm {
     /// Name in comparisons and above columns; `{before}` is another field of an entry of a list. A column without words
     /// is not displayed, and keeps rows separate that are otherwise equal.
     pub words: String,
-    /// Format of its value.
+    /// Format of the value.
     pub form: ValueForm,
     /// Rule for comparing it; if absent, it is not compared.
     pub compared: Option<Compared>,
@@ -65,7 +65,7 @@ pub struct FactForm {
     pub none: String,
     /// Texts for words of documents on a page.
     pub said: BTreeMap<String, String>,
-    /// `true` if it is code.
+    /// `true` if the value is code.
     pub code: bool,
 }
 
@@ -110,14 +110,14 @@ pub enum Compared {
 pub struct SectionForm {
     /// Title; `{rows}` stands for the number of its rows, and `{machine}` for the machine of its document.
     pub title: String,
-    /// Paragraph before its table.
+    /// Paragraph before the table.
     pub text: String,
     /// Name of content that its kind generates by itself; if omitted, the section is the table of all matching rows.
     pub made: String,
     /// Conditions for rows: `fact`, `!fact`, `fact=value` or `fact!=value`.
     #[serde(rename = "where")]
     pub conditions: Vec<String>,
-    /// The facts in its columns.
+    /// The facts in the table's columns.
     pub columns: Vec<String>,
     /// Facts to sort by. Rows that are equal in all other columns become one row with all their values of these facts.
     pub joined: Vec<String>,
@@ -127,9 +127,9 @@ pub struct SectionForm {
     pub between: Option<String>,
     /// A fact: each of its values gets a section with the value as its title.
     pub each: String,
-    /// `true` if it is generated for each document separately.
+    /// `true` if the section is generated for each document separately.
     pub per_document: bool,
-    /// `true` if it is too long for a terminal.
+    /// `true` if the section is too long for a terminal.
     pub only_on_pages: bool,
 }
 

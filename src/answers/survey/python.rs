@@ -37,7 +37,7 @@ pub struct PythonRow {
     pub framework: String,
     /// The versions of the packages that it needs.
     pub versions: BTreeMap<String, String>,
-    /// The code that ran before it in the same process.
+    /// The code that ran before the line in the same process.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub before: Vec<String>,
     /// The tested code.
@@ -85,7 +85,7 @@ pub struct PythonFacts {
     pub reads_mask: Option<bool>,
     /// The mask that it read; null if the variable was not set, or was not read.
     pub mask: Option<String>,
-    /// Status that `cuInit` returned, by its C name; null if it was not called.
+    /// Status that `cuInit` returned, by its C name; null if `cuInit` was not called.
     pub init_status: Option<String>,
     /// `true` if a child process called `cuInit`.
     pub in_child: Option<bool>,
@@ -99,7 +99,7 @@ pub struct PythonFacts {
     pub way: Vec<String>,
     /// The libcudart call, or call of another CUDA library, that called `cuInit`; null if `cuInit` was called directly.
     pub through: Option<String>,
-    /// NVML indices of the GPUs where it creates a context.
+    /// NVML indices of the GPUs where the line creates a context.
     pub context_on: Option<Vec<u32>>,
     /// Like `at`, for the first of these contexts.
     pub context_at: Option<String>,
@@ -108,14 +108,14 @@ pub struct PythonFacts {
     /// Maximum growth of NVML's `used` after the line began, in bytes, for each GPU in NVML order; null if no attempt
     /// ran alone.
     pub device_used_bytes: Option<Vec<i64>>,
-    /// Exception that it raised; null if it raised none.
+    /// Exception that the line raised; null if it raised none.
     pub raised: Option<Raised>,
     /// The line's value, if the last statement is an expression: plain values as Python writes them, otherwise the name
     /// of the type. Null if attempts differ.
     pub value: Option<String>,
     /// Median duration, in nanoseconds.
     pub elapsed_ns: Option<u64>,
-    /// End of its process, unless it exited with code 0: `SIGSEGV`, `exit code 3`.
+    /// End of the process, unless it exited with code 0: `SIGSEGV`, `exit code 3`.
     pub left: Option<String>,
 }
 

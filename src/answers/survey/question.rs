@@ -50,9 +50,9 @@ pub enum SurveyQuestions {
 pub struct Item {
     /// The row of the question, without results. Its key is the key of the result without the version of libcudart.
     pub row: SurveyRow,
-    /// Names of groups that select it.
+    /// Names of groups that select the question.
     pub sets: Vec<String>,
-    /// `true` if it runs on each libcudart.
+    /// `true` if the question runs on each libcudart.
     pub of_libcudart: bool,
     /// The scenario.
     pub scenario: Scenario,

@@ -18,10 +18,10 @@ use cuda_pitfalls_core::verdict::{Provenance, Reason};
 pub struct SurveyRow {
     /// Name of the question, and the version of libcudart if it runs on each: unique in the document.
     pub key: String,
-    /// `true` if it is a control of the instrument.
+    /// `true` if the row is a control of the instrument.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_control: bool,
-    /// `true` if it has its facts, and its attempts agree on them.
+    /// `true` if the row has its facts, and its attempts agree on them.
     pub is_conclusive: bool,
     /// `true` if the driver contradicts one of our rules.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -29,7 +29,7 @@ pub struct SurveyRow {
     /// Number of attempts that count, and the reasons why the others do not.
     #[serde(flatten)]
     pub standing: RowAttempts,
-    /// Fields of its kind: the question, as data, and the observations.
+    /// Fields of the kind: the question, as data, and the observations.
     #[serde(flatten)]
     pub facts: Map<String, Value>,
 }

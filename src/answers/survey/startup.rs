@@ -60,7 +60,7 @@ pub struct StartStep {
     pub status: Option<String>,
     /// Duration in each attempt that counts, in nanoseconds, in the order of the attempts.
     pub elapsed_ns: Vec<u64>,
-    /// The host memory after it; null if it was not read.
+    /// The host memory after the call; null if it was not read.
     pub host: Option<ProcessMemory>,
 }
 

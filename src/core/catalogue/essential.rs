@@ -12,7 +12,7 @@ const SOURCE: &str = cuda_pitfalls_scenarios::ESSENTIAL;
 pub struct Essential {
     /// The full name of a scenario, or of one instance.
     pub name: String,
-    /// The reason why it is in the set.
+    /// The reason why the question is in the set.
     pub why: String,
 }
 

@@ -29,7 +29,7 @@ pub struct Outline {
     pub cases: Vec<String>,
     /// The requirements for the machine.
     pub needs: Needs,
-    /// Hazards that must be allowed before it runs.
+    /// Hazards that must be allowed before the scenario runs.
     pub hazards: Vec<Hazard>,
     /// Parameters and their values.
     pub parameters: BTreeMap<String, Vec<Scalar>>,

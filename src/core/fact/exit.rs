@@ -19,7 +19,7 @@ pub enum ExitCheck {
     Code(i32),
     /// This signal ends the worker, by name (`SIGSEGV`); the harness did not send it.
     Signal(String),
-    /// The harness ended it: a step did not return before its deadline.
+    /// The harness ended the worker: a step did not return before its deadline.
     Deadline,
     /// Any of these ways, if chance decides.
     OneOf(Vec<ExitCheck>),

@@ -11,7 +11,7 @@ pub struct Options {
     pub repeat: Option<u32>,
     /// Runs a single attempt of each case, regardless of `repeat` and the file.
     pub quick: bool,
-    /// UUIDs of the GPUs that may be used; all of them if absent.
+    /// UUIDs of the GPUs that may be used; all GPUs if absent.
     pub restrict: Option<Vec<String>>,
     /// Hazards that are allowed.
     pub allow: Vec<Hazard>,

@@ -14,7 +14,7 @@ pub enum Required {
 }
 
 impl Required {
-    /// All of them, for messages and help.
+    /// All requirements, for messages and help.
     pub const ALL: [Required; 2] = [Required::Gpus, Required::Answers];
 
     /// Returns the word on the command line and in reports.

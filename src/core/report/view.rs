@@ -53,7 +53,7 @@ pub struct ScenarioView<'r> {
     pub parameters: &'r BTreeMap<String, Scalar>,
     /// SHA-256 of the scenario file.
     pub sha256: &'r str,
-    /// `true` if it was selected by its exact name.
+    /// `true` if the scenario was selected by its exact name.
     pub asked_by_name: bool,
     /// Requirements of the scenario that the machine does not meet.
     pub lacks: Option<&'r str>,

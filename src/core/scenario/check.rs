@@ -24,7 +24,7 @@ pub struct Check {
     /// The reason, in a sentence.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub because: String,
-    /// The committed report that supports it.
+    /// The committed report that supports the check.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub evidence: String,
     /// The line of the file.

@@ -24,15 +24,15 @@ pub const INJECTION_LIBRARY: &str = "libcuda_pitfalls_hook.so";
 struct KnownVariable {
     name: String,
     read_by: VariableReader,
-    /// `true` if a scenario may read, set and remove it.
+    /// `true` if a scenario may read, set and remove the variable.
     #[serde(default)]
     in_scenarios: bool,
     /// The values that a scenario may set it to; `None` if it may set any value.
     values: Option<Vec<String>>,
-    /// `true` if a report records its value.
+    /// `true` if a report records the variable's value.
     #[serde(default)]
     in_reports: bool,
-    /// `true` if schedulers and runtimes assign some of a machine's GPUs with it.
+    /// `true` if schedulers and runtimes assign some of a machine's GPUs with this variable.
     #[serde(default)]
     lends_gpus: bool,
 }

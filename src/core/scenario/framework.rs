@@ -18,13 +18,13 @@ pub struct Framework {
     pub users: Vec<String>,
     /// Common names of the framework, in lower case; empty if `explain` does not know it.
     pub words: Vec<String>,
-    /// The usual import alias of its package.
+    /// The usual import alias of the package.
     pub alias: Option<String>,
-    /// Time that an interpreter takes to import it, in milliseconds.
+    /// Time that an interpreter takes to import the framework, in milliseconds.
     pub import_ms: Option<f64>,
-    /// The prefixes of the environment variables that it reads.
+    /// The prefixes of the environment variables that the framework reads.
     pub variables: Vec<String>,
-    /// The variables that contain its cache folders.
+    /// The variables that contain the framework's cache folders.
     pub caches: Vec<String>,
     /// The distribution with the version that is reported for environments of other packages.
     pub told: Option<String>,

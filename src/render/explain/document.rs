@@ -75,11 +75,11 @@ struct ExplainedScenario {
     machines: Vec<String>,
     /// The runs that support the answer; null if nothing was measured.
     basis: Option<Basis>,
-    /// The symptoms that it is listed under, as `list --symptoms` names them.
+    /// The symptoms that the scenario is listed under, as `list --symptoms` names them.
     symptoms: Vec<String>,
     /// Links to places where users reported the question.
     sources: Vec<String>,
-    /// The command that runs it on this machine.
+    /// The command that runs the scenario on this machine.
     run: String,
     /// Score of the answer: higher is better; scores of two texts cannot be compared.
     score: f64,

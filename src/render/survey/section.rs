@@ -13,7 +13,7 @@ pub(crate) struct Section {
     pub(crate) rows: Vec<Vec<String>>,
     /// Columns that hold code.
     pub(crate) code: Vec<usize>,
-    /// `true` if it is too long for a terminal.
+    /// `true` if the table is too long for a terminal.
     pub(crate) only_on_pages: bool,
 }
 

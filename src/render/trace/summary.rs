@@ -65,7 +65,7 @@ pub(super) struct TraceSummary<'a> {
 struct ProgramExit {
     /// The program's exit code, if it exited.
     code: Option<i32>,
-    /// The signal that ended it, by name.
+    /// The signal that ended the program, by name.
     signal: Option<String>,
 }
 
@@ -91,7 +91,7 @@ struct ProcessSummary {
     parent: u32,
     /// The program, and the script or module that its Python runs.
     name: String,
-    /// `true` if it was observed to initialize CUDA.
+    /// `true` if the process was observed to initialize CUDA.
     initialised: bool,
     /// `CUDA_VISIBLE_DEVICES` as the driver read it: null where the variable was not set, absent
     /// where that was not seen.
@@ -124,25 +124,25 @@ pub(super) struct Position {
 /// A context.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 struct ContextSummary {
-    /// Time of its creation since the start of the program, in nanoseconds.
+    /// Time of the creation since the start of the program, in nanoseconds.
     after_ns: u64,
     /// The process.
     pid: u32,
-    /// The GPU's index in NVML order, where it is known.
+    /// The GPU's index in NVML order, if known.
     index: Option<usize>,
-    /// The GPU's UUID, where it is known.
+    /// The GPU's UUID, if known.
     gpu: Option<String>,
-    /// `true` if it is the GPU's primary context.
+    /// `true` if the context is the GPU's primary context.
     primary: bool,
-    /// Change of the memory of its GPU while it was created, in bytes.
+    /// Change of the memory of the GPU during the creation, in bytes.
     bytes: Option<i64>,
-    /// The user's own line that created it.
+    /// The user's own line that created the context.
     at: Option<Position>,
     /// The path from the user's line to the call, outermost first.
     chain: Vec<String>,
-    /// `true` if its process used the GPU; null if unknown.
+    /// `true` if the context's process used the GPU; null if unknown.
     used: Option<bool>,
-    /// `true` if it was released, reset or destroyed before its process ended.
+    /// `true` if the context was released, reset or destroyed before its process ended.
     ended: bool,
 }
 

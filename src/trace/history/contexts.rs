@@ -6,13 +6,13 @@ use crate::{ContextChange, EventKind, Trace, TraceEvent, Uses};
 /// A context: its creation, its end and its use.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ContextLife<'a> {
-    /// The event that created it.
+    /// The event that created the context.
     pub created: &'a TraceEvent,
     /// The index of that event in the trace.
     pub event: usize,
-    /// The program that created it, by its index in the history.
+    /// The program that created the context, by its index in the history.
     pub program: usize,
-    /// The event that ended it; none if it existed until its program ended.
+    /// The event that ended the context; none if it existed until its program ended.
     pub ended: Option<&'a TraceEvent>,
     /// The memory that it uses on its GPU, in bytes, measured as the change while it was created. If something else
     /// changed the memory too: the part that NVML accounts to its process, or else an equal share among the contexts

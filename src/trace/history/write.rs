@@ -9,7 +9,7 @@ use cuda_pitfalls_core::mask;
 pub struct VariableWrite<'a> {
     /// The event, by its index in the trace.
     pub event: usize,
-    /// The program that wrote it, by its index in the history.
+    /// The program that wrote the variable, by its index in the history.
     pub program: usize,
     /// The variable.
     pub name: &'a str,

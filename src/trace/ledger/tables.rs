@@ -78,7 +78,7 @@ pub struct LedgerRow<'a> {
     pub owner: MemoryOwner<'a>,
     /// A stack of one of the allocations.
     pub stack: &'a Stack,
-    /// The C functions that allocated it.
+    /// The C functions that allocated the memory.
     pub calls: Vec<&'a str>,
     /// The size in bytes; for managed and imported memory, the maximum that NVML can have reported here.
     pub bytes: u64,

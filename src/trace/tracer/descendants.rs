@@ -104,7 +104,7 @@ struct Descendant {
     since_ns: u64,
     attachment: Attachment,
     has_libcuda: bool,
-    /// `true` if it was starting or ending when an unknown process opened libcuda.
+    /// `true` if the process was starting or ending when an unknown process opened libcuda.
     is_doubted: bool,
     /// See [`ProcessStatus::waited_faults`].
     waited_faults: u64,

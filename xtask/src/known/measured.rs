@@ -40,7 +40,7 @@ pub(super) struct CallFacts {
     pub(super) call: String,
     /// The library of the call.
     pub(super) library: String,
-    /// The machine that it was measured on, as text.
+    /// The machine of the measurement, as text.
     pub(super) on: String,
     /// Groups of versions with equal behavior, oldest first; a single group if only one version of the library was
     /// measured.
@@ -52,9 +52,9 @@ pub(super) struct CallFacts {
 struct CallRun {
     /// The versions of libcudart, such as `11.7 to 13.5`. Empty for other libraries.
     pub(super) versions: String,
-    /// `true` if it reads the mask; absent if an earlier call had read it.
+    /// `true` if the call reads the mask; absent if an earlier call had read it.
     pub(super) reads_mask: Option<bool>,
-    /// `true` if it creates a context.
+    /// `true` if the call creates a context.
     pub(super) makes_context: Option<bool>,
     /// Growth of NVML's `used` on each GPU, with the newest of these versions.
     pub(super) used_bytes: Option<Vec<i64>>,

@@ -28,13 +28,13 @@ const USUAL_GPUS: usize = 2;
 pub struct Measurement {
     /// The folder of the report, below `reports/`.
     pub report: String,
-    /// Start time of its run, RFC 3339 in UTC.
+    /// Start time of the run, RFC 3339 in UTC.
     pub started_at: String,
     /// The machine of the report.
     pub machine: Machine,
-    /// `true` if no other process was on its GPUs.
+    /// `true` if no other process was on the run's GPUs.
     pub alone: bool,
-    /// `true` if its run was interrupted.
+    /// `true` if the run was interrupted.
     pub interrupted: bool,
     /// The verdict that the report stores, on the question as it was then.
     pub then: Verdict,

@@ -91,7 +91,7 @@ pub struct Recipe {
     pub visible_gpus: u32,
     /// Symbols of the calls before it, which create the handles or memory that it needs.
     pub before: Vec<String>,
-    /// The groups that it belongs to.
+    /// The groups that the recipe belongs to.
     pub sets: Vec<String>,
     /// The earlier calls, then the call itself.
     steps: Vec<Step>,

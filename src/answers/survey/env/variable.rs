@@ -34,9 +34,9 @@ pub struct EnvVariable {
     pub value: String,
     /// The documented meaning, in a sentence.
     pub about: String,
-    /// The proof that it had an effect, in a sentence.
+    /// The proof that the variable had an effect, in a sentence.
     pub observable: String,
-    /// The page that documents it.
+    /// The page that documents the variable.
     pub source: String,
     /// Environment at exec in every case.
     #[serde(default)]
@@ -55,7 +55,7 @@ pub struct EnvVariable {
     /// Checks that hold if the variable had an effect, and fail if it is not set.
     #[serde(skip)]
     effect: Vec<Check>,
-    /// Moments when it is set, earliest first.
+    /// Moments when the variable is set, earliest first.
     pub moments: Vec<Moment>,
 }
 

@@ -24,11 +24,11 @@ pub const MOST_BYTES: usize = 1 << 20;
 pub struct PythonLine {
     /// The name of the line for selectors, unique in the list.
     pub id: String,
-    /// Group that selects it, such as `torch`.
+    /// Group that selects the line, such as `torch`.
     pub framework: String,
-    /// The packages that it needs, as in a case.
+    /// The packages that the line needs, as in a case.
     pub needs: Vec<String>,
-    /// The code that runs before it.
+    /// The code that runs before the line.
     #[serde(default)]
     pub before: Vec<String>,
     /// The code in question.
@@ -36,7 +36,7 @@ pub struct PythonLine {
     /// Variables that are set before the interpreter starts.
     #[serde(default)]
     pub env: BTreeMap<String, String>,
-    /// Number of GPUs that it needs.
+    /// Number of GPUs that the line needs.
     #[serde(default)]
     pub gpus: u32,
     /// Time limit of a process, in seconds, if longer than for other rows.

@@ -11,7 +11,7 @@ pub struct Returned {
     /// The place: `cuInit`, `count`, `context`, `allocation`, `launch`, `driver version`; `NVML init`, `NVML count`,
     /// `NVML handle`, `NVML counts`.
     pub place: String,
-    /// Calls that returned it. Calls that the library does not have are missing.
+    /// Calls that returned the status. Calls that the library does not have are missing.
     pub calls: Vec<String>,
     /// The status as a number; the version for `driver version`, the number of GPUs for `NVML counts`.
     pub code: u32,

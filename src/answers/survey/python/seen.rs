@@ -25,9 +25,9 @@ const MOST_FRAMES: (usize, usize) = (8, 16);
 /// An exception.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Raised {
-    /// The name of its type, such as `RuntimeError`.
+    /// The name of the exception's type, such as `RuntimeError`.
     pub kind: String,
-    /// The first line of its text.
+    /// The first line of the exception's text.
     pub message: String,
     /// Further lines; absent if the text has only one line, and in `survey python`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -60,7 +60,7 @@ struct ProgramEnd {
     t_ns: u64,
     /// The value of the code, if it has one.
     value: Option<String>,
-    /// The exception that ended it.
+    /// The exception that ended the code.
     raised: Option<Raised>,
     /// The first of its warnings, each with its category.
     #[serde(default)]
@@ -130,9 +130,9 @@ pub struct PythonAttempt {
     pub child: Option<String>,
     /// The exception that ended the code before the code in question.
     pub setup: Option<Raised>,
-    /// Reason why it does not count.
+    /// Reason why the attempt does not count.
     pub invalid: Option<Invalidation>,
-    /// The driver calls that its processes made.
+    /// The driver calls that the attempt's processes made.
     pub called: BTreeSet<String>,
     /// `true` if the code before the code in question called `cuInit`, with or without success.
     pub called_before: Option<bool>,

@@ -12,7 +12,7 @@ use cuda_pitfalls_trace::ledger::{Ledger, LedgerRow, LedgerTable, MemoryKind};
 pub(in super::super) struct LedgerSummary<'a> {
     /// The process.
     pid: u32,
-    /// The GPU's index in NVML order, where it is known.
+    /// The GPU's index in NVML order, if known.
     index: Option<usize>,
     /// The GPU's UUID.
     gpu: &'a str,
@@ -54,7 +54,7 @@ struct LedgerRowSummary<'a> {
     at: Option<Position>,
     /// The user's own line or function, as text; null if unknown.
     place: Option<String>,
-    /// The C functions that allocated it.
+    /// The C functions that allocated the memory.
     calls: Vec<&'a str>,
     /// The size of the memory.
     bytes: u64,

@@ -146,9 +146,9 @@ pub(super) struct ProcessLedger {
     pub(super) is_settled: bool,
     /// `true` if the process has opened its page. The memory of its earlier calls is kept, and written then.
     pub(super) has_told: bool,
-    /// `true` if it has initialized the driver.
+    /// `true` if the process has initialized the driver.
     pub(super) is_ready: bool,
-    /// `true` if its end is written.
+    /// `true` if the end of the process is written.
     pub(super) is_ended: bool,
 }
 
