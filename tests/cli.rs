@@ -457,7 +457,7 @@ fn json_is_one_document_whatever_is_wrong() {
 }
 
 /// Only some cases need cuBLAS, which the simulated machine does not have. Some of these seeds would begin with a case
-/// that does not.
+/// that does not need it.
 #[test]
 fn a_need_of_one_case_is_missed_before_any_case_is_attempted() {
     for seed in ["1", "2", "3", "4"] {

@@ -131,7 +131,7 @@ fn words(node: &Node, program: &Program) -> Vec<String> {
     words
 }
 
-/// Programs, and the pitfall that a trace of each has, with the label of the line at fault; `None` without a pitfall.
+/// Programs, each with the pitfall in its trace and the label of the line at fault; `None` without a pitfall.
 const PITFALLS: &[(&str, Option<(&str, &str)>)] = &[
     ("late_mask.py", Some(("late-mask", "written"))),
     ("late_mask.c", Some(("late-mask", "written"))),

@@ -175,7 +175,7 @@ pub enum LibraryError {
     /// A library that is neither known to be real nor simulated.
     #[error("{0} is mapped, and it is unknown whether it is simulated")]
     Unknown(String),
-    /// Some are real, and some are not.
+    /// Some libraries are real, and some are simulated.
     #[error("real and simulated libraries are mixed")]
     Mixed,
 }

@@ -84,7 +84,7 @@ pub(crate) struct Entry {
     pub(crate) class: String,
     /// The anchor on a page; empty if nothing links here.
     pub(crate) id: String,
-    /// Empty if the page's own title says it.
+    /// Empty if the page's own title says the same.
     pub(crate) title: Text,
     /// Text at the right on a terminal, such as the time of an event.
     pub(crate) aside: String,
@@ -159,7 +159,7 @@ pub(crate) enum Span {
         text: String,
         to: String,
     },
-    /// A summary, and texts that a page shows below it when it is opened and other writers append.
+    /// A summary, and texts below it: hidden on a page until it is opened, and appended by other writers.
     Fold(String, Vec<Text>),
     /// The end of a line.
     Break,

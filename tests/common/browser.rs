@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::Scratch;
 
-/// Returns a browser of this machine; `None`, with a message on stderr, if none is installed and it is not required.
+/// Returns a browser of this machine; `None`, with a message on stderr, if none is installed and none is required.
 pub(crate) fn browser() -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let names = ["chromium", "chromium-browser", "google-chrome"];

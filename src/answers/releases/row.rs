@@ -40,7 +40,7 @@ pub enum LineState {
     No,
     /// The lines before it had called `cuInit`, so it cannot be the first to do so.
     Initialised,
-    /// Chose the CPU, because there is no GPU.
+    /// The line chose the CPU, because no GPU exists.
     Undecided,
     /// Calls `cuInit` without an NVML, but not with one.
     WithoutNvml,

@@ -32,7 +32,7 @@ pub struct ErrorRow {
     pub framework: String,
     /// The name of the line, such as `torch, asks`.
     pub line: String,
-    /// The versions of the packages that it needs.
+    /// The versions of the packages that the line needs.
     pub versions: BTreeMap<String, String>,
     /// The code that ran before the line in the same process.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -35,7 +35,7 @@ pub struct PythonRow {
     pub id: String,
     /// The group of the line, such as `torch`; `instrument` for a control of the instrument.
     pub framework: String,
-    /// The versions of the packages that it needs.
+    /// The versions of the packages that the line needs.
     pub versions: BTreeMap<String, String>,
     /// The code that ran before the line in the same process.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

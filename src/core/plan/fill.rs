@@ -14,7 +14,7 @@ use super::Unmet;
 pub(super) struct Filler<'a> {
     /// The UUIDs of [`super::Plan::gpus`], in that order.
     pub(super) gpus: &'a [String],
-    /// The machine's GPUs, for their PCI addresses.
+    /// The machine's GPUs, with their PCI addresses.
     pub(super) inventory: &'a [Gpu],
 }
 

@@ -55,7 +55,7 @@ thread_local! {
     static LANE: Cell<Lane> = const { Cell::new(Lane { counts: None, is_shared: false }) };
 }
 
-/// Work of a GPU that is counted.
+/// Counted work of a GPU.
 #[derive(Clone, Copy)]
 pub enum GpuWork {
     Launch,

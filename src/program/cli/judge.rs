@@ -90,7 +90,7 @@ pub(super) fn run_judge(arguments: JudgeArguments) -> Outcome {
     Ok(named(exit.worst(shown)))
 }
 
-/// Prints on stderr what a reader of the verdicts must know.
+/// Prints on stderr the facts that a reader of the verdicts must know.
 fn print_notices(report: &ReportView<'_>, changed: &[ChangedVerdict]) {
     let mut stderr = std::io::stderr();
     if !report.complete {

@@ -472,8 +472,8 @@ fn words(words: &[&str]) -> Vec<OsString> {
     words.iter().map(OsString::from).collect()
 }
 
-/// Creates a directory that only this user can enter, or accepts an existing one like this. Any user who can write
-/// there decides which code runs.
+/// Creates a directory that only this user can enter, or accepts an existing one with that property. Any user who can
+/// write there decides which code runs.
 fn claim_folder(folder: &Path) -> Result<(), InstallError> {
     match fs::DirBuilder::new().mode(0o700).create(folder) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}

@@ -162,16 +162,16 @@ pub(super) fn answer_groups(fleet: &Fleet) -> impl Iterator<Item = &Group> {
     fleet.groups.iter().filter(|group| !group.key.is_of_facts)
 }
 
-/// Returns the number of machines that differ in something from the others of a group. A group that is split has no
-/// such machines.
+/// Returns the number of machines that differ in something from the others of a group. A split group has no such
+/// machines.
 pub(super) fn count_differing(fleet: &Fleet, told: &[Deviation<'_>]) -> usize {
     let mut differing = by_machine(told);
     differing.retain(|(index, _)| *index < fleet.machines.len());
     differing.len()
 }
 
-/// Returns the machines that differ, each with the number of questions, the most first. A group that is split has no
-/// such machines.
+/// Returns the machines that differ, each with the number of questions, the most first. A split group has no such
+/// machines.
 pub(super) fn by_machine(told: &[Deviation<'_>]) -> Vec<(usize, usize)> {
     let mut questions: HashMap<usize, HashSet<usize>> = HashMap::new();
     for one in told {

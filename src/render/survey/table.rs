@@ -135,8 +135,8 @@ fn row_lines(facts: &[FactForm], row: &FactRow) -> Vec<Vec<String>> {
     lines
 }
 
-/// Returns the values of the second to last cell, and the lines with a cell for each of these: lines that differ only
-/// in their last two cells become one. A line without any text in its last cells is left out.
+/// Returns the values of the second to last cell, and the lines with one cell for each of these values: lines that
+/// differ only in their last two cells are merged. A line without any text in its last cells is left out.
 fn merge_columns(lines: Vec<Vec<String>>, unknown: &str) -> (Vec<String>, Vec<Vec<String>>) {
     let mut split = Vec::new();
     for mut line in lines {

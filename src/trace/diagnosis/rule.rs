@@ -98,7 +98,7 @@ pub struct RuleCondition {
     /// The call must come from one of these packages. No condition if empty.
     #[serde(default)]
     pub package: Vec<String>,
-    /// The code to write instead where this holds, for any caller; if omitted, the rule's workaround.
+    /// The code to write instead if this condition holds, for any caller; if omitted, the rule's workaround.
     pub workaround: Option<String>,
     /// Attributes, each with the required value, or with a list of accepted values.
     #[serde(flatten)]

@@ -55,7 +55,7 @@ const TAILS: [&str; 24] = [
     " 1", "\n1", "\t", " ", "L", "u", "h", "é",
 ];
 
-/// Text without a meaning, or with a different meaning than it seems to have.
+/// Text without a meaning, or with another meaning than its apparent one.
 const FOREIGN: [&str; 16] = [
     "é",
     "ß",

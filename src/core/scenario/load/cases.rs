@@ -574,7 +574,7 @@ impl Steps<'_, '_> {
         Some(name.to_string())
     }
 
-    /// Returns the type of the value that `as` binds. For a library that is opened, it depends on the file.
+    /// Returns the type of the value that `as` binds. If a library is opened, the type depends on the file.
     fn bound_type(
         &mut self,
         kind: &'static Call,

@@ -14,7 +14,7 @@ pub const MALLOC_HEAP_SIZE: u32 = 2;
 pub const DEV_RUNTIME_SYNC_DEPTH: u32 = 3;
 const DEV_RUNTIME_PENDING_LAUNCH_COUNT: u32 = 4;
 
-/// Launches of a kernel by kernels that may wait: the default (limits/sync-depth-is-gone).
+/// Default number of kernel launches by kernels that may wait (limits/sync-depth-is-gone).
 const PENDING_LAUNCHES: u64 = 2048;
 
 /// The limits of one context, from its creation to its destruction.

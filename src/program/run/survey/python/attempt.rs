@@ -42,10 +42,10 @@ pub(in crate::run) struct RowJob {
 pub(in crate::run) struct Ground {
     /// `cuda` or `sim:<machine>`.
     pub(in crate::run) on: String,
-    /// Calls of libcuda that are not passed on, as `cuInit=100`; empty where every call is.
+    /// Calls of libcuda that are not passed on, as `cuInit=100`; empty if all calls are passed on.
     pub(in crate::run) returns: String,
-    /// The NVML that it finds, if not the machine's: `nothing` on the simulated machine, `simulated` with a real
-    /// libcuda.
+    /// The NVML that the program finds, if not the machine's: `nothing` on the simulated machine, `simulated` with a
+    /// real libcuda.
     pub(in crate::run) nvml: Option<&'static str>,
 }
 
