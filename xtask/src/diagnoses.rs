@@ -234,7 +234,12 @@ fn when(when: &RuleCondition) -> String {
             join_with_or(&when.package)
         ));
     }
-    asked.join(", ")
+    match asked.split_last() {
+        Some((last, others)) if !others.is_empty() => {
+            format!("{} and {last}", others.join(", "))
+        }
+        _ => asked.concat(),
+    }
 }
 
 fn join_with_or(names: &[String]) -> String {

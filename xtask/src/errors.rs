@@ -109,11 +109,14 @@ fn grounds(cause: &ErrorCause) -> String {
     let source = cause.source.as_deref().unwrap_or_default();
     match &cause.read {
         None => format!("[source, not reproduced]({source})"),
-        Some(read) => format!(
-            "[source, not reproduced]({source}): {}, {}, {}",
-            to_markdown(&read.of),
-            to_markdown(&read.versions),
-            read.on
-        ),
+        Some(read) => {
+            let of = to_markdown(&read.of);
+            let versions = to_markdown(&read.versions);
+            let when = match versions.strip_suffix("that day") {
+                Some(at) => format!("{at}{}", read.on),
+                None => format!("{versions}, {}", read.on),
+            };
+            format!("[source, not reproduced]({source}): {of}, {when}")
+        }
     }
 }

@@ -81,8 +81,8 @@ fn write_releases(out: &mut String, scenario: &Scenario, asked: &[&LineReleases]
             write_paragraph(
                 out,
                 &format!(
-                    "Without a GPU, it was measured only whether the line calls `cuInit`. The pitfall cannot occur if it does not \
-                     ({matrix}):"
+                    "Without a GPU, only the line's call of `cuInit` was measured ({matrix}). If the line does not call it, the \
+                     pitfall cannot occur:"
                 ),
             );
         }
