@@ -40,7 +40,7 @@ cannot begin, 126 or 127 if the program cannot be started.
 Examples:
   cuda-pitfalls trace -- python train.py
   cuda-pitfalls trace --memory -- python train.py
-  cuda-pitfalls trace --forbid cuinit -- python -c 'import mypackage'";
+  cuda-pitfalls trace --on auto --forbid cuinit -- python -c 'import mypackage'";
 
 /// Groups of options in the help, in addition to [`WRITTEN`].
 const FORBIDDEN: &str = "Policy";
