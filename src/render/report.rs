@@ -64,7 +64,7 @@ pub(super) fn report_markdown(report: &ReportView<'_>) -> String {
 
 fn machine(report: &ReportView<'_>) -> Table {
     Table {
-        caption: "Machine".into(),
+        caption: "Driver, libraries, variables and GPUs".into(),
         ..Table::named("Machine", words::machine(report))
     }
 }

@@ -12,7 +12,7 @@ use self::build::Builder;
 use super::place;
 use crate::machine::UserLine;
 use cuda_pitfalls_core::text::units;
-use cuda_pitfalls_trace::diagnosis::Finding;
+use cuda_pitfalls_trace::diagnosis::{Finding, Severity};
 use cuda_pitfalls_trace::policy::Violation;
 use cuda_pitfalls_trace::{EventKind, Frame, History, Trace, TraceEvent, line_in_words};
 
@@ -88,8 +88,10 @@ pub(super) struct TraceEntry<'a> {
     pub(super) details: Vec<String>,
     /// Writes that came too late for this `cuInit`.
     pub(super) late: Vec<Late<'a>>,
-    /// The pitfalls that begin here, by their index.
+    /// The findings that begin here, by their index.
     pub(super) findings: Vec<usize>,
+    /// `true` if one of them is a pitfall.
+    has_pitfall: bool,
     /// The violations that are shown by it, by their index.
     pub(super) violations: Vec<usize>,
 }
@@ -110,6 +112,7 @@ impl<'a> TraceEntry<'a> {
             details: place::other_thread_line(event).into_iter().collect(),
             late: Vec::new(),
             findings: Vec::new(),
+            has_pitfall: false,
             violations: Vec::new(),
         }
     }
@@ -128,7 +131,12 @@ impl<'a> TraceEntry<'a> {
 
     /// Returns `true` if it has a finding.
     pub(super) fn has_finding(&self) -> bool {
-        !self.findings.is_empty() || !self.violations.is_empty() || !self.late.is_empty()
+        !self.findings.is_empty() || self.has_problem()
+    }
+
+    /// Returns `true` if it has a finding other than notes.
+    pub(super) fn has_problem(&self) -> bool {
+        self.has_pitfall || !self.violations.is_empty() || !self.late.is_empty()
     }
 
     /// Returns the process, or the number of processes.
@@ -195,6 +203,7 @@ impl Entries<'_> {
             let mut owners = finding.events.iter().flat_map(|at| self.owners.get(at));
             if let Some(entry) = owners.next().and_then(|at| self.all.get_mut(*at)) {
                 entry.findings.push(index);
+                entry.has_pitfall |= finding.severity == Severity::Pitfall;
             }
         }
         for entry in &mut self.all {

@@ -181,7 +181,7 @@ struct Mark {
     /// The GPU of the first event.
     gpu: Option<String>,
     count: usize,
-    has_finding: bool,
+    has_problem: bool,
     /// An entry that the page has.
     link: Option<usize>,
     /// The delay of a write that came too late, in words.
@@ -320,7 +320,7 @@ fn marked_events(entries: &[TraceEntry]) -> BTreeMap<u32, Vec<MarkedEvent>> {
 }
 
 fn draw_mark(out: &mut String, mark: &Mark, after: f64) {
-    let told = if mark.has_finding { " told" } else { "" };
+    let told = if mark.has_problem { " told" } else { "" };
     let text = if mark.count > 1 {
         mark.count.to_string()
     } else {
@@ -379,8 +379,8 @@ fn lane_marks(
         match marks.last_mut() {
             Some(mark) if at - mark.at < near => {
                 mark.count += 1;
-                if entry.has_finding() && !mark.has_finding {
-                    (mark.has_finding, mark.link) = (true, link.or(mark.link));
+                if entry.has_problem() && !mark.has_problem {
+                    (mark.has_problem, mark.link) = (true, link.or(mark.link));
                 }
                 mark.kinds.insert(*kind);
                 mark.link = mark.link.or(link);
@@ -395,7 +395,7 @@ fn lane_marks(
                     kinds,
                     gpu,
                     count: 1,
-                    has_finding: entry.has_finding(),
+                    has_problem: entry.has_problem(),
                     link,
                     delay,
                     title,

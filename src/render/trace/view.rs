@@ -529,7 +529,7 @@ impl<'v, 'a> TraceForm<'v, 'a> {
         if has_stack {
             body.push(stack_block(event, "Stack"));
         }
-        let told = if entry.has_finding() { " told" } else { "" };
+        let told = if entry.has_problem() { " told" } else { "" };
         Block::Entry(Entry {
             class: format!("event {}{told}", entry.kind.class()),
             id: format!("e{index}"),
@@ -880,6 +880,16 @@ train.py:52: a context on a GPU that is not used
         );
         assert!(page.contains(&format!("<title>{title} · ")), "{page}");
         assert!(page.contains(">variable set 410 ms too late</span>"));
+        let notes = findings.iter().cloned().map(|finding| Finding {
+            severity: Severity::Note,
+            ..finding
+        });
+        let noted = render_html(&TraceView {
+            findings: &Vec::from_iter(notes),
+            ..TraceView::bare(&trace)
+        });
+        let marked = [&page, &noted].map(|page| page.matches(" told\"").count());
+        assert!(marked[0] > marked[1], "a note is not a pitfall: {marked:?}");
         let forbidden = told(&trace, render_html);
         assert!(forbidden.contains(">train.py:52: forbidden: a context on GPU 0</h1>"));
         let quiet = render_html(&TraceView::bare(&fixture::quiet()));
