@@ -76,7 +76,7 @@ fn warning_lines(comparison: &Comparison) -> Vec<String> {
     });
     for (name, side) in [("A", a), ("B", b)] {
         if !side.complete {
-            lines.push(format!("{name} is partial: its run did not finish"));
+            lines.push(format!("{name} is partial, because its run did not finish"));
         }
     }
     if a.version != b.version {
@@ -85,7 +85,7 @@ fn warning_lines(comparison: &Comparison) -> Vec<String> {
         let anew = if comparison.of == "trace" {
             ""
         } else {
-            ": `judge REPORT --json` judges a report again"
+            "; use `judge REPORT --json` to judge a report again"
         };
         lines.push(format!(
             "A was written by cuda-pitfalls {a}, B by {b}{anew}"
@@ -108,7 +108,7 @@ fn section_lines(title: &str, lines: Vec<String>, room: usize) -> Vec<String> {
     let mut section = vec![title.to_string()];
     section.extend(lines.into_iter().take(room).map(|line| format!("  {line}")));
     if all > room {
-        section.push(format!("  and {} more; --json has them all", all - room));
+        section.push(format!("  and {} more; --json lists all", all - room));
     }
     section
 }
@@ -328,7 +328,7 @@ mod tests {
         assert!(
             lines
                 .iter()
-                .any(|line| line == "  and 592 more; --json has them all"),
+                .any(|line| line == "  and 592 more; --json lists all"),
             "{}",
             lines.join("\n")
         );
