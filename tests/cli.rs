@@ -6,6 +6,8 @@ use std::fs;
 use std::io::{self, Write};
 use std::process::{Command, Output, Stdio};
 
+use cuda_pitfalls::text::lines::display_columns;
+
 use common::{PROGRAM, Scratch, gpus, names_in, read_text, root};
 
 /// A machine with one GPU, the minimum for a scenario.
@@ -221,32 +223,149 @@ fn explain_as_json_prints_its_document_alone() {
     );
 }
 
+/// Commands that print for people, at least one line for each command. OUT is a folder.
+const FOR_PEOPLE: &str = "\
+run mask-after-device-count --quick --on sim:h200-x2 --out OUT
+run mask-after-device-count --on sim --dry-run
+survey calls cuInit --quick --on sim --out OUT
+trace --on sim --out OUT -- true
+bisect --on sim --work OUT --package framework --good 1 --bad 2 --forbid cuinit -- python -c pass
+doctor --on sim
+mask 0,x --gpus 2
+sim -- true
+list
+list all
+list --symptoms
+explain 802 --all
+explain CUDA_VISIBLE_DEVICES
+show mask-after-cuinit
+check scenarios/visibility/mask-after-cuinit.toml
+judge reports/h200-x2
+render reports/h200-x2 --as text-full
+render reports/survey-mask-h200-x2
+render reports/survey-needs-h100-x1
+render reports/survey-startup-h100-x1
+render reports/traces/h200-x2/torch_loader
+compare reports/h100-x1 reports/h200-x1
+compare reports/traces/h200-x2/torch_loader reports/traces/h200-x2/torch_spawn
+fleet merge reports/h100-x1 reports/h200-x1 docs/examples/fleet.ndjson --out OUT/fleet.json
+fleet render OUT/fleet.json
+fleet diff OUT/fleet.json OUT/fleet.json";
+
+/// Commands that print for programs.
+const FOR_PROGRAMS: &str = "\
+export mask-after-cuinit
+bundle reports/h200-x2 mask-after-cuinit --out OUT/bundle.tar.zst
+schema report
+completions bash
+man";
+
 #[test]
-fn colours_are_as_the_command_line_says() {
+fn every_command_for_people_has_colors_and_lines_of_80_columns() {
     let scratch = Scratch::new();
-    for (choice, is_coloured) in [("always", true), ("never", false), ("auto", false)] {
-        let ran = scratch.run(&[
-            "run",
-            "mask-after-device-count",
-            "--quick",
-            "--on",
-            "sim:h200-x2",
-            "--color",
-            choice,
-        ]);
-        // A pitfall that occurs is yellow, whether that was expected or not.
-        assert_eq!(
-            ran.stdout.contains("\x1b[1;33myes (sim)\x1b[0m"),
-            is_coloured,
-            "{choice}: {}",
-            ran.stdout
+    let out = scratch.path().to_string_lossy().into_owned();
+    let run = |line: &str| {
+        let line = line.replace("OUT", &out);
+        let mut arguments = vec!["--color", "always"];
+        arguments.extend(line.split(' '));
+        let mut command = crate::releases::command(&scratch, &arguments);
+        command.env("COLUMNS", "80");
+        scratch.ran(command)
+    };
+    for line in FOR_PEOPLE.lines() {
+        let ran = run(line);
+        let shown = format!("{}{}", ran.stdout, ran.stderr);
+        assert!(shown.contains("\x1b["), "`{line}` has no color: {ran:#?}");
+        for text in shown.lines() {
+            // Paths and commands are copied, so they are not broken.
+            let is_copied = text.contains(&out) || text.contains("cuda-pitfalls ");
+            assert!(is_copied || display_columns(text) <= 80, "`{line}`: {text}");
+        }
+    }
+    for line in FOR_PROGRAMS.lines() {
+        let ran = run(line);
+        assert!(
+            !ran.stdout.contains('\x1b'),
+            "`{line}` has colors: {ran:#?}"
         );
+    }
+    for (name, _) in cuda_pitfalls::cli::list_commands() {
+        let mut known = FOR_PEOPLE.lines().chain(FOR_PROGRAMS.lines());
+        let is_known = known.any(|line| line.split(' ').next() == Some(&name));
+        assert!(is_known, "no line for `{name}`");
+    }
+}
+
+#[test]
+fn terminals_get_colors_unless_they_are_unwanted() {
+    let scratch = Scratch::new();
+    for (arguments, variable, is_colored) in [
+        (["list", "--color", "auto"], ("COLUMNS", "80"), true),
+        (["list", "--color", "auto"], ("NO_COLOR", "1"), false),
+        (["list", "--color", "never"], ("COLUMNS", "80"), false),
+        (["list", "--color", "always"], ("NO_COLOR", "1"), true),
+    ] {
+        let ran = scratch.run_on_terminal(&arguments, &[variable]);
         assert_eq!(
-            ran.stdout.contains('\x1b'),
-            is_coloured,
-            "{choice}: {}",
-            ran.stdout
+            ran.stdout.contains("\x1b["),
+            is_colored,
+            "{arguments:?}: {ran:#?}"
         );
+    }
+    let ran = scratch.run(&["list", "--color", "auto"]).good();
+    assert!(!ran.stdout.contains('\x1b'), "{ran:#?}");
+}
+
+#[test]
+fn errors_fit_80_columns_and_say_what_to_do() {
+    let scratch = Scratch::new();
+    for (line, action) in [
+        ("run nonexist", "`cuda-pitfalls list` shows"),
+        ("run --repeat 0 all", "is not in 1..=1000"),
+        ("run all --on sim:nope", "Known: h200-x1"),
+        ("run all --require gpus=x", "gpus=N"),
+        ("run all --label x", "node=gpu-17"),
+        (
+            "run mask-after-nvml --on sim --out /proc/x",
+            "cannot create",
+        ),
+        ("survey foo", "possible values: calls"),
+        ("survey calls cuInot --on sim", "did you mean `cuInit`"),
+        ("survey mask --list", "belongs to `survey python`"),
+        ("trace", "Usage: cuda-pitfalls trace"),
+        ("trace --forbid foo -- true", "known:"),
+        ("trace --max-bytes foo -- true", "gpu1=2GiB"),
+        ("doctor --on auto", "write `cuda` or `sim`"),
+        ("mask 0 --gpus 9", "a number from 1 to 8"),
+        ("mask 0 --gpus README.md", "`nvidia-smi -L` prints"),
+        ("check README.md", "README.md:"),
+        ("judge README.md", "is not a report"),
+        ("render reports/h200-x2 --as sarif", "sarif is of traces"),
+        (
+            "compare reports/h200-x2 reports/survey-mask-h200-x2",
+            "only documents of the same kind",
+        ),
+        (
+            "fleet render reports/h200-x2",
+            "Create one with `fleet merge`",
+        ),
+        ("export all", "name one"),
+        ("schema x", "possible values: scenario"),
+    ] {
+        let arguments: Vec<&str> = line.split(' ').collect();
+        let mut command = scratch.command(&arguments);
+        command.env("COLUMNS", "80");
+        let ran = scratch.ran(command);
+        let words = ran.stderr.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(
+            ran.code > Some(0) && words.contains(action),
+            "`{line}`: {}",
+            ran.stderr
+        );
+        for text in ran.stderr.lines() {
+            let is_quoted = text.contains(" | ");
+            assert!(is_quoted || display_columns(text) <= 80, "`{line}`: {text}");
+        }
     }
 }
 
@@ -330,9 +449,9 @@ fn an_unknown_selector_ends_with_usage_and_names_the_nearest() {
         ("nosuch.toml", "nosuch.toml"),
         (
             &here,
-            "is a directory here, not a directory of scenarios; give its files instead",
+            "is a folder here and none of the program's; name its files",
         ),
-        (".", "`.` is a directory here"),
+        (".", "`.` is a folder here"),
         (&absent, "is not a file, and no scenario matches it"),
     ] {
         scratch.run(&["run", selector]).ended(2, "usage").says(said);
@@ -357,7 +476,7 @@ fn a_name_or_a_text_that_is_none_is_refused_in_words() {
         scratch
             .run(arguments)
             .ended(2, "usage")
-            .says("does not mean standard output here; write ./- for a file of this name");
+            .says("not standard output; a file of this name is ./-");
         assert!(!root().join("-").exists(), "{arguments:?}");
     }
     for (text, said) in [
@@ -756,5 +875,5 @@ fn manual_pages_are_one_for_the_program_and_one_for_each_command() {
     scratch
         .run(&["man", "--out", &folder])
         .ended(74, "not_durable")
-        .says("it is a symbolic link");
+        .says("it is a link");
 }

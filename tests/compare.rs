@@ -20,7 +20,10 @@ fn committed(name: &str) -> String {
 }
 
 fn compare(arguments: &[&str]) -> Ran {
-    Scratch::new().run(&[&["compare"], arguments].concat())
+    let scratch = Scratch::new();
+    let mut command = scratch.command(&[&["compare"], arguments].concat());
+    command.env("COLUMNS", "400");
+    scratch.ran(command)
 }
 
 fn lines(ran: &Ran) -> Vec<&str> {
@@ -31,7 +34,7 @@ fn lines(ran: &Ran) -> Vec<&str> {
 fn one_libcudart_is_held_against_another() {
     let path = committed("h200-x2-libcudart-all");
     let ran = compare(&[&path, &path, "--libcudart", "11.7,13.4"]).ended(1, "unexpected");
-    let wanted = "  context/set-device-is-eager: verdict not_reproduced -> reproduced; trap: at select: contexts no GPU -> gpu1";
+    let wanted = "- context/set-device-is-eager: verdict not_reproduced -> reproduced; trap: at select: contexts no GPU -> gpu1";
     assert!(lines(&ran).contains(&wanted), "{}", ran.stdout);
     assert!(
         lines(&ran).contains(&"libcudart 11.7 of A is compared with 13.4 of B"),
@@ -80,11 +83,16 @@ fn recordings_are_compared_as_text_and_json() {
         }
     });
     let ran = compare(&[&path, &committed("h200-x2")]).ended(1, "unexpected");
-    let wanted = "  visibility/empty-mask-hides-all: verdict not_reproduced, unexpected -> reproduced; \
+    let wanted = "- visibility/empty-mask-hides-all: verdict not_reproduced, unexpected -> reproduced; \
                   trap: at init: status success -> CUDA_ERROR_NO_DEVICE";
     assert_eq!(
         lines(&ran)[2..],
-        ["behaves differently", wanted, "1 different, 49 the same"]
+        [
+            "",
+            "behaves differently",
+            wanted,
+            "1 different, 49 the same"
+        ]
     );
     let document = compare(&[&path, &committed("h200-x2"), "--json"]).json();
     assert_eq!(

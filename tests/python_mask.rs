@@ -281,7 +281,8 @@ fn the_package_starts_the_program() {
         let mut command = Command::new("python3");
         command
             .args(["-m", "cuda_pitfalls", "explain", word])
-            .env("PYTHONPATH", root().join("python"));
+            .env("PYTHONPATH", root().join("python"))
+            .env("COLUMNS", "100");
         command
             .env("PATH", path)
             .stdin(Stdio::null())

@@ -125,7 +125,7 @@ fn measure_selection(
     if ended != exit
         && let Some(junit) = junit
     {
-        junit.write_failure("the report could not be written");
+        junit.write_failure("the report could not be handed over");
     }
     Ok(ended)
 }
@@ -204,7 +204,7 @@ fn print_preview(
     preview.allow_skip.clone_from(&options.allow_skip);
     preview.require = compare_requirements(options, session);
     let printed = console.finish_survey(
-        &render::preview::text(&preview, crate::terminal::width(&std::io::stdout())),
+        &render::preview::text(&preview, console.screen),
         serde_json::to_string(&preview),
     );
     preview.exit().worst(printed)

@@ -7,16 +7,26 @@ use std::sync::OnceLock;
 use clap::ColorChoice;
 
 use cuda_pitfalls_answers::exit::Exit;
-use cuda_pitfalls_core::text::lines::{NARROWEST, WIDTH};
+use cuda_pitfalls_core::text::lines::{NARROWEST, UNBROKEN, display_columns, words};
 use cuda_pitfalls_instrument::output;
+use cuda_pitfalls_render::{Screen, Style};
 
-/// Returns the number of columns of a line: `COLUMNS` if it is a number, else the width of the terminal, else
-/// [`WIDTH`]. Never less than [`NARROWEST`].
-pub(crate) fn width(stream: &impl AsFd) -> usize {
-    width_or(stream, WIDTH)
+/// The width without a terminal. It fits a CI log and half a screen.
+pub(crate) const WIDTH: usize = 80;
+
+/// Returns the width of a line of text for people, and whether it is colored.
+pub(crate) fn screen(stream: &(impl AsFd + IsTerminal)) -> Screen {
+    let style = if is_coloured(stream) {
+        Style::Colour
+    } else {
+        Style::Plain
+    };
+    let width = width_or(stream, WIDTH);
+    Screen { width, style }
 }
 
-/// Like [`width`], but returns `otherwise` if no terminal reports a width.
+/// Returns the number of columns of a line: `COLUMNS` if it is a number, else the width of the terminal, else
+/// `otherwise`. Never less than [`NARROWEST`].
 pub(crate) fn width_or(stream: &impl AsFd, otherwise: usize) -> usize {
     let told = std::env::var("COLUMNS")
         .ok()
@@ -26,6 +36,25 @@ pub(crate) fn width_or(stream: &impl AsFd, otherwise: usize) -> usize {
         .map(|(width, _)| usize::from(width.0))
         .filter(|width| *width > 0);
     told.or(seen).unwrap_or(otherwise).max(NARROWEST)
+}
+
+/// Prints a line on stderr, broken to the width of the terminal. In a log it stays one line, which a search finds, and
+/// it also does if a word or a command in it is longer than a line.
+pub(crate) fn print_message(head: &str, text: &str) {
+    let room = width_or(&io::stderr(), usize::MAX).saturating_sub(head.len() + 2);
+    // A command is copied.
+    let (mut bound, mut is_code) = (String::new(), false);
+    for c in text.chars() {
+        is_code ^= c == '`';
+        bound.push(if is_code && c == ' ' { UNBROKEN } else { c });
+    }
+    let is_long = bound.split(' ').any(|word| display_columns(word) > room);
+    let lines = if is_long || text.contains('\n') {
+        text.to_owned()
+    } else {
+        words(&bound, room).join("\n  ")
+    };
+    output::print_line(&format!("{head}{lines}"));
 }
 
 /// Value of `--color`, once it was read.

@@ -19,7 +19,7 @@ pub(super) use values::parameter_values;
 
 use std::collections::HashSet;
 
-use super::writer::terminal::Style;
+use super::writer::terminal::Screen;
 use cuda_pitfalls_core::report::{ReportView, ScenarioView};
 
 /// Returns the one-word answer of a question: `yes` or `no` if it is a yes/no question.
@@ -28,11 +28,12 @@ pub fn word(report: &ScenarioView<'_>) -> &'static str {
 }
 
 /// Returns the complete report as a run printed it, except for the order: failures come first.
-pub fn report(report: &ReportView<'_>, width: usize) -> String {
+pub fn report(report: &ReportView<'_>, screen: impl Into<Screen>) -> String {
+    let screen: Screen = screen.into();
     let answers: Vec<InstanceAnswer> = report.scenarios.iter().map(InstanceAnswer::new).collect();
     let (failures, others): (Vec<InstanceAnswer>, Vec<InstanceAnswer>) =
         answers.into_iter().partition(InstanceAnswer::is_failure);
-    let mut out = render_head(report, None, width);
+    let mut out = render_head(report, None, screen);
     let mut blocks = String::new();
     for answers in [failures, others] {
         let mut told: HashSet<&str> = HashSet::new();
@@ -43,13 +44,13 @@ pub fn report(report: &ReportView<'_>, width: usize) -> String {
                     .filter(|other| other.scenario == answer.scenario)
                     .cloned()
                     .collect();
-                blocks.push_str(&question(&of_it, width, Style::Plain));
+                blocks.push_str(&question(&of_it, screen));
             }
         }
     }
     for part in [
         blocks,
-        render_ending(report, &RunEnding::stored(report), width),
+        render_ending(report, &RunEnding::stored(report), screen),
     ] {
         if !part.is_empty() {
             out.push('\n');

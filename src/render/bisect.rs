@@ -1,20 +1,20 @@
 //! The result of `bisect`.
 
 use crate::block::Block;
-use crate::writer::terminal::write;
+use crate::writer::terminal::{Screen, write};
 use cuda_pitfalls_answers::bisect::{Bisection, FirstBad, NoAnswer, ReleaseOutcome, Trial};
 use cuda_pitfalls_core::text::counts::counted;
 use cuda_pitfalls_core::text::units;
 
 /// Returns the result for a terminal of this width.
-pub fn text(bisection: &Bisection, width: usize) -> String {
+pub fn text(bisection: &Bisection, screen: impl Into<Screen>) -> String {
     let mut blocks = vec![
         Block::list(bisection.trials.iter().map(trial_line)),
         Block::Gap,
     ];
     if let Some(why) = &bisection.no_answer {
-        blocks.push(Block::paragraph(no_answer_sentence(why, bisection)));
-        return write(&blocks, width);
+        blocks.push(Block::heading(2, no_answer_sentence(why, bisection)));
+        return write(&blocks, screen);
     }
     if bisection.together {
         blocks.push(Block::paragraph(
@@ -23,7 +23,7 @@ pub fn text(bisection: &Bisection, width: usize) -> String {
     }
     for found in &bisection.found {
         blocks.extend([
-            Block::paragraph(first(found)),
+            Block::heading(2, first(found)),
             Block::list(stack(bisection, found)),
         ]);
     }
@@ -32,7 +32,7 @@ pub fn text(bisection: &Bisection, width: usize) -> String {
         "{} installed, {took}",
         counted(bisection.trials.len(), "environment")
     )));
-    write(&blocks, width)
+    write(&blocks, screen)
 }
 
 /// Returns the line that is printed for a trial during the search.

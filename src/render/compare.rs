@@ -2,16 +2,17 @@
 
 use std::collections::BTreeSet;
 
-use cuda_pitfalls_answers::compare::{
-    Comparison, ComparisonSide, EntryDifference, FactDifference, Only,
-};
+use cuda_pitfalls_answers::compare::{Comparison, EntryDifference, FactDifference, Only};
 use cuda_pitfalls_answers::survey::format_row_key;
 use cuda_pitfalls_core::text::counts::group_by_key;
-use cuda_pitfalls_core::text::escape;
+use cuda_pitfalls_core::text::escape::shorten_text;
 use cuda_pitfalls_core::verdict::Provenance;
 
+use crate::block::Block;
+use crate::writer::terminal::{Screen, write};
+
 const MOST_LINES: usize = 40;
-/// The longest line, in bytes.
+/// The longest entry, in bytes.
 const LONGEST: usize = 160;
 /// Room for names where several share a line, in bytes.
 const NAMES: usize = 90;
@@ -19,9 +20,16 @@ const NAMES: usize = 90;
 const FEW: usize = 8;
 
 /// Returns the comparison as text. It ends with a newline.
-pub fn text(comparison: &Comparison) -> String {
-    let mut head = vec![side_line("A", &comparison.a), side_line("B", &comparison.b)];
-    head.extend(warning_lines(comparison));
+pub fn text(comparison: &Comparison, screen: impl Into<Screen>) -> String {
+    let screen: Screen = screen.into();
+    let mut head = Vec::new();
+    for (name, side) in [("A  ", &comparison.a), ("B  ", &comparison.b)] {
+        head.push(Block::note(
+            name,
+            format!("{}: {}", side.name, side.machine),
+        ));
+    }
+    head.extend(warning_lines(comparison).iter().map(Block::paragraph));
     let machines = comparison.machines.iter().map(change).collect();
     let explained = difference_lines(comparison, &comparison.explained);
     let mut tail = section_lines(
@@ -39,28 +47,22 @@ pub fn text(comparison: &Comparison) -> String {
             FEW / 2,
         ));
     }
-    tail.push(totals_line(comparison));
+    tail.push(Block::paragraph(totals_line(comparison)));
     head.extend(section_lines(
         "environment differs (not counted)",
         machines,
         FEW,
     ));
-    // Differences that count get all the remaining room: their heading and "and N more" take two lines.
-    let room = MOST_LINES.saturating_sub(head.len() + tail.len() + 2);
+    // Differences that count get all the remaining room: their heading and "and N more" take three lines.
+    let around = write(&[head.as_slice(), &tail].concat(), screen);
+    let room = MOST_LINES.saturating_sub(around.lines().count() + 3);
     head.extend(section_lines(
         "behaves differently",
         difference_lines(comparison, &comparison.changed),
         room,
     ));
     head.extend(tail);
-    let lines = head
-        .iter()
-        .map(|line| escape::shorten_text(&escape::terminal(line), LONGEST) + "\n");
-    lines.collect()
-}
-
-fn side_line(name: &str, side: &ComparisonSide) -> String {
-    format!("{name}  {}: {}", side.name, side.machine)
+    write(&head, screen)
 }
 
 /// Returns warnings that the reader must see before the differences.
@@ -76,7 +78,7 @@ fn warning_lines(comparison: &Comparison) -> Vec<String> {
     });
     for (name, side) in [("A", a), ("B", b)] {
         if !side.complete {
-            lines.push(format!("{name} is partial, because its run did not finish"));
+            lines.push(format!("{name} is partial: its run did not finish"));
         }
     }
     if a.version != b.version {
@@ -85,7 +87,7 @@ fn warning_lines(comparison: &Comparison) -> Vec<String> {
         let anew = if comparison.of == "trace" {
             ""
         } else {
-            "; use `judge REPORT --json` to judge a report again"
+            ": `judge REPORT --json` judges a report again"
         };
         lines.push(format!(
             "A was written by cuda-pitfalls {a}, B by {b}{anew}"
@@ -100,17 +102,19 @@ fn warning_lines(comparison: &Comparison) -> Vec<String> {
 }
 
 /// Returns a heading and its lines, truncated to `room`; empty if there are no lines.
-fn section_lines(title: &str, lines: Vec<String>, room: usize) -> Vec<String> {
+fn section_lines(title: &str, lines: Vec<String>, room: usize) -> Vec<Block> {
     if lines.is_empty() {
         return Vec::new();
     }
     let (all, room) = (lines.len(), room.max(1));
-    let mut section = vec![title.to_string()];
-    section.extend(lines.into_iter().take(room).map(|line| format!("  {line}")));
-    if all > room {
-        section.push(format!("  and {} more; --json lists all", all - room));
+    let mut items = Vec::new();
+    for line in lines.iter().take(room) {
+        items.push(shorten_text(line, LONGEST));
     }
-    section
+    if all > room {
+        items.push(format!("and {} more; --json has them all", all - room));
+    }
+    vec![Block::heading(2, title), Block::list(items)]
 }
 
 /// Returns a difference as text: `trap: at count: count 2 -> 1`.
@@ -248,7 +252,7 @@ mod tests {
     use cuda_pitfalls_trace::fixture::programs;
 
     fn lines(a: &Report, b: &Report) -> Vec<String> {
-        text(&reports(&a.view(), &b.view(), None).unwrap())
+        text(&reports(&a.view(), &b.view(), None).unwrap(), LONGEST)
             .lines()
             .map(str::to_string)
             .collect()
@@ -278,10 +282,12 @@ mod tests {
         b.machine.driver_version = Some("590.1".into());
         let lines = lines(&a, &b);
         let expected = [
+            "",
             "environment differs (not counted)",
-            "  driver 580.159.04 -> 590.1",
+            "- driver 580.159.04 -> 590.1",
+            "",
             "behaves differently",
-            "  visibility/mask-after-count: trap: at cudaGetDeviceCount: count 2 -> 1",
+            "- visibility/mask-after-count: trap: at cudaGetDeviceCount: count 2 -> 1",
             "1 different, 2 the same, 1 measured in neither",
         ];
         assert_eq!(lines[2..], expected);
@@ -328,7 +334,7 @@ mod tests {
         assert!(
             lines
                 .iter()
-                .any(|line| line == "  and 592 more; --json lists all"),
+                .any(|line| line == "- and 592 more; --json has them all"),
             "{}",
             lines.join("\n")
         );
@@ -354,7 +360,7 @@ mod tests {
         {
             scenario.cases[0].outcomes[0].observation.end = "SIGSEGV".into();
         }
-        let wanted = "  visibility/mask-after-count, visibility/again: trap: ends 0 -> SIGSEGV";
+        let wanted = "- visibility/mask-after-count, visibility/again: trap: ends 0 -> SIGSEGV";
         assert!(
             lines(&a, &b).iter().any(|line| line == wanted),
             "{:#?}",
@@ -368,7 +374,7 @@ mod tests {
             programs::large(200, 4_000, 1_000),
             programs::large(7, 500, 10),
         );
-        let shown = text(&compare_traces([&large.0, &large.1], [&[], &[]]));
+        let shown = text(&compare_traces([&large.0, &large.1], [&[], &[]]), LONGEST);
         assert!(shown.lines().count() <= 40, "{shown}");
     }
 }

@@ -8,7 +8,7 @@ pub use process::text as process_text;
 
 use crate::block::{Block, Text};
 use crate::words::misspelling_sentence;
-use crate::writer::terminal::{PAGE, write};
+use crate::writer::terminal::{PAGE, Screen, write};
 use cuda_pitfalls_answers::doctor::{
     Diagnosed, DoctorState, HiddenGpu, Reasoned, StartFailure, Sureness, Trouble,
 };
@@ -22,8 +22,8 @@ use cuda_pitfalls_core::text::units;
 /// Merely possible causes beyond this number are only counted.
 const MOST_POSSIBLE: usize = 8;
 
-/// Returns the diagnosis for a person, on lines of at most `width` columns.
-pub fn text(examination: &Examination, diagnosed: &Diagnosed, width: usize) -> String {
+/// Returns the diagnosis for a person, on lines of the width of `screen`.
+pub fn text(examination: &Examination, diagnosed: &Diagnosed, screen: impl Into<Screen>) -> String {
     let place = &examination.place;
     let mut blocks = Vec::new();
     if examination.starts.iter().any(LibraryStart::is_simulated) {
@@ -52,7 +52,7 @@ pub fn text(examination: &Examination, diagnosed: &Diagnosed, width: usize) -> S
     let more = possible.len().saturating_sub(MOST_POSSIBLE);
     possible.truncate(MOST_POSSIBLE);
     if more > 0 {
-        possible.push(format!("and {more} more; --json lists them").into());
+        possible.push(format!("and {more} more: --json has them").into());
     }
     for (heading, items) in [
         ("Why", why),
@@ -64,11 +64,12 @@ pub fn text(examination: &Examination, diagnosed: &Diagnosed, width: usize) -> S
         }
     }
     if nothing_found {
-        let none = "No known cause was found: every file and system call that CUDA needs is available, and no variable changes the result.";
+        let none = "No known cause was found: every file and system call that CUDA needs is \
+                    needed is given, and no variable changes it.";
         blocks.extend([Block::Gap, Block::paragraph(none)]);
     }
     blocks.extend(fact_blocks(examination, diagnosed));
-    write(&blocks, width.min(PAGE))
+    write(&blocks, screen.into().at_most(PAGE))
 }
 
 /// Returns the facts other than the causes, one block each.
@@ -107,7 +108,11 @@ fn fact_blocks(examination: &Examination, diagnosed: &Diagnosed) -> Vec<Block> {
 }
 
 /// Returns the reasons why CUDA does not start here, for a user whose traced program could not start it.
-pub fn causes_in_words(examination: &Examination, diagnosed: &Diagnosed, width: usize) -> String {
+pub fn causes_in_words(
+    examination: &Examination,
+    diagnosed: &Diagnosed,
+    screen: impl Into<Screen>,
+) -> String {
     let causes = cause_texts(examination, diagnosed);
     let blocks = if causes.is_empty() {
         vec![Block::paragraph(
@@ -119,7 +124,7 @@ pub fn causes_in_words(examination: &Examination, diagnosed: &Diagnosed, width: 
             Block::List(causes),
         ]
     };
-    write(&blocks, width.min(PAGE))
+    write(&blocks, screen.into().at_most(PAGE))
 }
 
 /// Returns the causes that are known to hold, each with its workaround.
@@ -305,7 +310,7 @@ fn trouble_workaround(cause: &Trouble, place: &HostState) -> String {
         Trouble::NoModule if is_in_container => {
             "start the container with NVIDIA's runtime (`--gpus all`), on a host with a driver."
         }
-        Trouble::NoModule => "install the driver, or `modprobe nvidia`; see `dmesg` if that fails.",
+        Trouble::NoModule => "install the driver, or `modprobe nvidia`; `dmesg` says why it fails.",
         Trouble::NoGpu => "run it on a machine with a GPU.",
         Trouble::NoLibrary { .. } if is_in_container => {
             "start the container with NVIDIA's runtime, with NVIDIA_DRIVER_CAPABILITIES=compute,utility."
@@ -322,10 +327,10 @@ fn trouble_workaround(cause: &Trouble, place: &HostState) -> String {
         Trouble::Stub { .. } => "remove the `stubs` directory from LD_LIBRARY_PATH at run time.",
         Trouble::SystemCall { .. } if is_in_container => {
             "allow it in the container's seccomp profile; `--security-opt seccomp=unconfined` shows whether that \
-             is all. docs/refused.md shows the required profile."
+             is all. docs/refused.md has the profile that is needed."
         }
         Trouble::SystemCall { .. } => {
-            "allow it in the sandbox or in the service's SystemCallFilter=; docs/refused.md lists all that are required."
+            "allow it in the sandbox or in the service's SystemCallFilter=; docs/refused.md has all that are needed."
         }
         Trouble::Exclusive { .. } => {
             "end the process that uses it, or run `nvidia-smi -c DEFAULT` as root."
@@ -367,7 +372,7 @@ fn environment_sentence(change: &StartChange, value: &str) -> String {
 fn environment_workaround(change: &StartChange) -> String {
     match change {
         StartChange::Without { variable } if variable == "CUDA_VISIBLE_DEVICES" => {
-            "unset it, or select GPUs that `nvidia-smi -L` lists here; indices count only the GPUs that are visible here."
+            "unset it, or select GPUs that `nvidia-smi -L` lists here; numbers count the GPUs that are visible here."
                 .to_string()
         }
         StartChange::Without { variable } => format!("unset {variable}, or correct it."),

@@ -9,7 +9,7 @@ use instead::{compared, version_lines, written};
 
 use super::block::{Block, Entry, Text};
 use super::words::misspelling_sentence;
-use super::writer::terminal::{PAGE, write};
+use super::writer::terminal::{PAGE, Screen, write};
 use super::{doctor, listing};
 use cuda_pitfalls_answers::doctor::Diagnosed;
 use cuda_pitfalls_answers::explain::{
@@ -36,8 +36,12 @@ pub struct ShownCauses<'e> {
     pub here: Option<(&'e Examination, &'e Diagnosed)>,
 }
 
-/// Returns the explanation for a person, on lines of at most `width` columns.
-pub fn text(explanation: &Explanation<'_>, shown: ShownCauses<'_>, width: usize) -> String {
+/// Returns the explanation for a person, on lines of the width of `screen`.
+pub fn text(
+    explanation: &Explanation<'_>,
+    shown: ShownCauses<'_>,
+    screen: impl Into<Screen>,
+) -> String {
     let mut blocks = Vec::new();
     if let Some(statement) = &explanation.unmeasured_import {
         blocks.extend(unmeasured_import(statement));
@@ -53,7 +57,7 @@ pub fn text(explanation: &Explanation<'_>, shown: ShownCauses<'_>, width: usize)
             claimed_blocks(explanation, shown)
         }
     });
-    write(&blocks, width.min(PAGE))
+    write(&blocks, screen.into().at_most(PAGE))
 }
 
 /// Returns the note that an import was not measured, and the command that measures it.
@@ -256,8 +260,7 @@ fn advice_blocks(advice: &Advice, shown: ShownCauses<'_>) -> Vec<Block> {
         if let Some(tell) = &cause.tell {
             lines.push(format!("check: {tell}").into());
         }
-        // An address is copied, so it is not broken.
-        lines.extend(cause.grounds_phrase().map(Text::code));
+        lines.extend(cause.grounds_phrase().map(Text::from));
         items.push(Text::lines(lines));
     }
     blocks.extend([Block::heading(2, "Possible causes"), Block::List(items)]);
@@ -500,7 +503,7 @@ mod tests {
     #[test]
     fn a_call_is_answered_by_the_survey_and_in_calls() {
         let text = shown("cudaGetErrorString", 100).replace('\n', " ");
-        let known = "cudaGetErrorString reads the mask, creates no context, uses 3.3 MiB: libcudart 11.7 to 13.5";
+        let known = "cudaGetErrorString reads the mask, makes no context, takes 3.3 MiB: libcudart 11.7 to 13.5";
         assert!(text.contains(known), "{text}");
         assert!(
             shown("cudaSetDevice", 80).contains("    cudaGetDeviceCount()"),

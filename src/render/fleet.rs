@@ -13,6 +13,7 @@ mod words;
 #[doc(hidden)]
 pub mod fixture;
 
+use crate::writer::terminal::Screen;
 use crate::writer::{markdown, terminal};
 use cuda_pitfalls_answers::fleet::Fleet;
 use view::FleetView;
@@ -32,19 +33,19 @@ pub enum FleetForm {
     Json,
 }
 
-/// Renders a fleet. `width` is for text. With `docs`, the address of the documentation, pages of pitfalls are links.
+/// Renders a fleet. `screen` is for text. With `docs`, the address of the documentation, pages of pitfalls are links.
 ///
 /// # Errors
 /// Returns an error if the fleet cannot be written as JSON.
 pub fn render(
     fleet: &Fleet,
     form: FleetForm,
-    width: usize,
+    screen: impl Into<Screen>,
     docs: Option<&str>,
 ) -> serde_json::Result<String> {
     let text = match form {
         FleetForm::Text => {
-            terminal::write(&FleetView::new(fleet, view::TEXT, docs).blocks(), width)
+            terminal::write(&FleetView::new(fleet, view::TEXT, docs).blocks(), screen)
         }
         FleetForm::Html => html::fleet(fleet, docs),
         FleetForm::Markdown => {

@@ -5,23 +5,25 @@ use cuda_pitfalls_core::report::{ReportView, ScenarioView};
 
 use super::answer::{self, RunEnding};
 use super::tally::Standing;
-use super::writer::terminal::Style;
+use super::writer::terminal::{Screen, Style};
 use super::{facts, lines};
 use cuda_pitfalls_core::text::escape::terminal;
 use cuda_pitfalls_core::text::lines::{sentence, wrap_parts};
 
 /// Returns the complete report as a run with `--verbose` printed it.
-pub fn report(report: &ReportView<'_>, width: usize) -> String {
-    let mut out = answer::render_head(report, None, width);
+pub fn report(report: &ReportView<'_>, screen: impl Into<Screen>) -> String {
+    let screen: Screen = screen.into();
+    let mut out = answer::render_head(report, None, screen);
     report
         .scenarios
         .iter()
-        .for_each(|one| out += &format!("\n{}", scenario(one, width, Style::Plain)));
-    out + "\n" + &answer::render_ending(report, &RunEnding::stored(report), width)
+        .for_each(|one| out += &format!("\n{}", scenario(one, screen)));
+    out + "\n" + &answer::render_ending(report, &RunEnding::stored(report), screen)
 }
 
 /// Returns a scenario's block: the verdict, a line per case, and the reason if it needs one.
-pub fn scenario(report: &ScenarioView<'_>, width: usize, style: Style) -> String {
+pub fn scenario(report: &ScenarioView<'_>, screen: impl Into<Screen>) -> String {
+    let Screen { width, style } = screen.into();
     let mut out = verdict_line(report, width, style);
     let lengths = report
         .cases
@@ -97,11 +99,14 @@ mod tests {
                     gpu0 +530 MiB (context)
     control    3/3  cudaGetDeviceCount: count=1 · sees gpu1 · no context · memory unchanged
 ";
-        assert_eq!(
-            scenario(&report.scenarios[0].view(), WIDTH, Style::Plain),
-            expected
+        assert_eq!(scenario(&report.scenarios[0].view(), WIDTH), expected);
+        let coloured = scenario(
+            &report.scenarios[0].view(),
+            Screen {
+                width: WIDTH,
+                style: Style::Colour,
+            },
         );
-        let coloured = scenario(&report.scenarios[0].view(), WIDTH, Style::Colour);
         assert!(
             coloured.contains("\x1b[32mreproduced, as expected\x1b[0m"),
             "{coloured}"
@@ -111,12 +116,12 @@ mod tests {
     #[test]
     fn failures_and_reasons_stand_below() {
         let report = fixture::report();
-        let unexpected = scenario(&report.scenarios[1].view(), WIDTH, Style::Plain);
+        let unexpected = scenario(&report.scenarios[1].view(), WIDTH);
         assert!(
             unexpected.contains("\n    unexpected: expected reproduced: the driver has made"),
             "{unexpected}"
         );
-        let skipped = scenario(&report.scenarios[3].view(), WIDTH, Style::Plain);
+        let skipped = scenario(&report.scenarios[3].view(), WIDTH);
         assert!(
             skipped.contains("skipped: too_few_gpus\n    because: needs 4 GPUs, found 2\n"),
             "{skipped}"

@@ -57,7 +57,7 @@ mod fixture;
 use cuda_pitfalls_core::report::CompactReport;
 
 pub use prepared::{Prepared, has_words, with_words};
-pub use writer::terminal::Style;
+pub use writer::terminal::{Screen, Style};
 
 /// Output formats of a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, clap::ValueEnum)]
@@ -91,13 +91,16 @@ impl Format {
     }
 }
 
-/// Renders a report, with a newline at its end; `None` if reports do not have the format. `width` applies to formats
-/// that are broken into lines.
-pub fn render(prepared: &Prepared<'_>, format: Format, width: usize) -> Option<String> {
+/// Renders a report, with a newline at its end; `None` if reports do not have the format. `screen` applies to text.
+pub fn render(
+    prepared: &Prepared<'_>,
+    format: Format,
+    screen: impl Into<Screen>,
+) -> Option<String> {
     let report = &prepared.view();
     Some(match format {
-        Format::Text => answer::report(report, width),
-        Format::TextFull => full::report(report, width),
+        Format::Text => answer::report(report, screen),
+        Format::TextFull => full::report(report, screen),
         Format::Html => report::report_page(report),
         Format::Markdown => report::report_markdown(report),
         Format::Compact => compact_json(&prepared.to_compact()),

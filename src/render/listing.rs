@@ -2,8 +2,8 @@
 
 pub mod show;
 
-use crate::block::{Block, Table, Text};
-use crate::writer::terminal::write;
+use crate::block::{Block, Entry, Table};
+use crate::writer::terminal::{Screen, write};
 use cuda_pitfalls_core::catalogue::Outline;
 use cuda_pitfalls_core::scenario::{subject, symptom};
 use cuda_pitfalls_core::text::counts::{counted, tally_items};
@@ -18,7 +18,7 @@ const WITH_TAGS: usize = 68;
 
 /// Returns the directories of questions, each with the number of questions and their subject, and the next command to
 /// type.
-pub fn folders_text(scenarios: &[Outline], width: usize) -> String {
+pub fn folders_text(scenarios: &[Outline], screen: impl Into<Screen>) -> String {
     let counts = tally_items(
         scenarios
             .iter()
@@ -37,7 +37,7 @@ pub fn folders_text(scenarios: &[Outline], width: usize) -> String {
     });
     let all = counted(scenarios.len(), "question");
     let next = [
-        ("list FOLDER", "the scenarios in a directory"),
+        ("list FOLDER", "the scenarios in a folder"),
         ("list all", "all of them"),
         (
             "list --symptoms",
@@ -49,7 +49,7 @@ pub fn folders_text(scenarios: &[Outline], width: usize) -> String {
         ),
         (
             "run NAME",
-            "runs it here; NAME may also be a directory or symptom",
+            "runs it here; NAME may also be a folder or symptom",
         ),
     ];
     let next = next.map(|(command, what)| vec![command, what]);
@@ -60,43 +60,45 @@ pub fn folders_text(scenarios: &[Outline], width: usize) -> String {
         Block::Gap,
         Block::Table(Table::without_header(next)),
     ];
-    write(&blocks, width.min(WIDEST))
+    write(&blocks, screen.into().at_most(WIDEST))
 }
 
 /// Returns the scenarios in columns, one per row. If the width does not suffice, the tags are left out, and then the
 /// question is below its name.
-pub fn list_text(scenarios: &[Outline], width: usize) -> String {
-    let width = width.min(WIDEST);
+pub fn list_text(scenarios: &[Outline], screen: impl Into<Screen>) -> String {
+    let bounded = screen.into().at_most(WIDEST);
     let names = scenarios.iter().map(|one| display_columns(&one.name) + 2);
-    let room = width.saturating_sub(names.max().unwrap_or(0));
+    let room = bounded.width.saturating_sub(names.max().unwrap_or(0));
     let (mut items, mut rows) = (Vec::new(), Vec::new());
     for one in scenarios {
         let [name, question] = [&one.name, &one.question].map(|text| join_whitespace(text));
         if room < LEAST {
-            items.push(Text::lines([name, question]));
+            items.push(Block::Entry(Entry {
+                title: name.into(),
+                body: vec![Block::paragraph(question)],
+                ..Entry::default()
+            }));
         } else if room < WITH_TAGS {
             rows.push(vec![name, question]);
         } else {
             rows.push(vec![name, join_whitespace(&one.tags.join(" ")), question]);
         }
     }
-    let block = if room < LEAST {
-        Block::List(items)
-    } else {
-        Block::Table(Table::without_header(rows))
-    };
-    write(&[block], width)
+    if room >= LEAST {
+        items.push(Block::Table(Table::without_header(rows)));
+    }
+    write(&items, bounded)
 }
 
 /// Returns a row for each symptom: its id, the number of these scenarios that have it, and the sentence. A symptom
 /// without a scenario is left out.
-pub fn symptoms_text(scenarios: &[Outline], width: usize) -> String {
+pub fn symptoms_text(scenarios: &[Outline], screen: impl Into<Screen>) -> String {
     let mut rows = Vec::new();
     for (symptom, count) in count_symptoms(scenarios) {
         let count = counted(count, "question");
         rows.push(vec![symptom.id.clone(), count, symptom.sentence.clone()]);
     }
-    write(&[Block::Table(Table::without_header(rows))], width)
+    write(&[Block::Table(Table::without_header(rows))], screen)
 }
 
 /// Returns the document that `list --symptoms --json` prints.

@@ -5,12 +5,12 @@ use cuda_pitfalls_core::verdict::Provenance;
 
 use super::block::{Block, Table};
 use super::words::{about, rough_duration};
-use super::writer::terminal::write;
+use super::writer::terminal::{Screen, write};
 use super::{applicable, lines, tally};
 use cuda_pitfalls_core::text::counts::{counted, group_by_key};
 
 /// Returns the preview for a person: the amount, the duration, and the questions that do not apply, with the reasons.
-pub fn text(preview: &Preview, width: usize) -> String {
+pub fn text(preview: &Preview, screen: impl Into<Screen>) -> String {
     let mut blocks = Vec::new();
     if preview.provenance == Provenance::Simulated {
         blocks.push(Block::paragraph(format!("*** {}", tally::SIMULATED)));
@@ -41,7 +41,7 @@ pub fn text(preview: &Preview, width: usize) -> String {
         blocks.extend([Block::Gap, Block::paragraph(requirement.sentence())]);
     }
     blocks.extend([Block::Gap, Block::paragraph(sentence(preview))]);
-    write(&blocks, width)
+    write(&blocks, screen)
 }
 
 /// Returns the questions that do not apply, by the missing requirement.
@@ -84,7 +84,7 @@ mod tests {
             name: name.to_owned(),
             question: String::new(),
             reason: Reason::HazardNotAllowed,
-            detail: "hazards: mps not allowed; use `--allow mps`".to_owned(),
+            detail: "hazards: mps not allowed; `--allow mps` would".to_owned(),
             lacks: "--allow mps".to_owned(),
             asked_by_name: false,
         };
@@ -115,7 +115,7 @@ mod tests {
             1,
             "{shown}"
         );
-        assert!(shown.contains("mps`:\n  mps/one, mps/two\n"), "{shown}");
+        assert!(shown.contains("would:\n  mps/one, mps/two\n"), "{shown}");
         assert!(shown.contains(" 700 ms  libcudart 13.0\n"), "{shown}");
     }
 

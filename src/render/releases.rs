@@ -3,7 +3,7 @@
 use crate::Format;
 use crate::block::{Block, Text};
 use crate::survey::section::{Section, filtered_sections};
-use crate::writer::terminal::write;
+use crate::writer::terminal::{Screen, write};
 use crate::writer::{html, markdown};
 use cuda_pitfalls_answers::releases::{
     DriverWitness, LineReleases, LineState, Matrix, MatrixChange, ReleaseSpan,
@@ -40,7 +40,7 @@ pub fn word(state: LineState) -> &'static str {
 
 /// Legend of the signs in a text.
 const SIGNS: &str = "Y calls cuInit, which reads the mask   - does not   y only without NVML
-n only with NVML   . not with NVML; = without NVML
+n only with NVML   . not with NVML, and = without
 = earlier lines had called cuInit   ! fails before
 x absent in this version   C falls back to the CPU
 G earlier lines need a GPU   ? unknown";
@@ -57,7 +57,8 @@ pub fn witness_words(witness: DriverWitness) -> &'static str {
 
 /// Returns the matrix for a terminal of this width: a table for each package, a row for each line, a character for each
 /// version, and then the changes.
-pub fn text(matrix: &Matrix, width: usize) -> String {
+pub fn text(matrix: &Matrix, screen: impl Into<Screen>) -> String {
+    let screen: Screen = screen.into();
     let mut blocks = Vec::new();
     for (package, columns) in matrix.packages() {
         let mut widest = 1;
@@ -68,7 +69,7 @@ pub fn text(matrix: &Matrix, width: usize) -> String {
             widest = widest.max(column.version.len());
         }
         // The width of a version and a column gap, after the names of lines.
-        let fitting = width.saturating_sub(32) / (widest + 2);
+        let fitting = screen.width.saturating_sub(32) / (widest + 2);
         for part in columns.chunks(fitting.max(1)) {
             blocks.extend(package_table(matrix, package, part, |state| words(state).1).blocks());
         }
@@ -78,7 +79,7 @@ pub fn text(matrix: &Matrix, width: usize) -> String {
         blocks.extend(SIGNS.lines().map(Block::paragraph));
         blocks.extend(changes(matrix));
     }
-    write(&blocks, width)
+    write(&blocks, screen)
 }
 
 /// Returns the changes; lines with the same changes are together.
@@ -182,9 +183,9 @@ const PAGE_WIDTH: usize = 100;
 const TITLE: &str = "First version in which a line calls cuInit";
 
 const OPENING: &str = "\
-Each line ran in a fresh interpreter, in an environment that `uv` created with the release and its dependencies. The table shows whether the line calls `cuInit`, which reads `CUDA_VISIBLE_DEVICES` once; afterwards a forked child cannot use CUDA. Without a GPU, `cuInit` fails, so the table shows that it was called but not which GPU would get a context. On such a machine each line ran twice: with a distribution's libcuda and no NVML, and with a simulated driver and an NVML that reports two GPUs.
+Each line ran in a fresh interpreter, in an environment that `uv` created with the release and its dependencies. The table shows whether the line calls `cuInit`, which reads `CUDA_VISIBLE_DEVICES` once; afterwards a forked child cannot use CUDA. Without a GPU, `cuInit` is called and fails: the call is seen, but not which GPU would get a context. There each line ran twice: with a distribution's libcuda without NVML, and with a simulated driver and an NVML that reports two GPUs.
 
-- **yes**, **no**: the line calls or does not call `cuInit`.
+- **yes**, **no**: the line calls `cuInit`, or does not.
 - **without NVML**, **with NVML**: only without NVML, or only with it. A machine with GPUs has NVML.
 - **no with NVML**: not with NVML; without NVML, earlier lines had called `cuInit`.
 - **already initialized**: earlier lines had called `cuInit`. Without a GPU that call failed, so the line may have fallen back to the CPU.
@@ -192,10 +193,9 @@ Each line ran in a fresh interpreter, in an environment that `uv` created with t
 - **absent**: this release does not have what the line uses.
 - **fails first**: it raised an exception or exited with a nonzero code before any `cuInit`.
 - **needs a GPU**: earlier lines called `cuInit` and failed.
-- **two answers**: two drivers gave different results.
-- **unknown**: the line hung, crashed or did not finish, or the document does not record whether earlier lines had called `cuInit`.
+- **two answers**, **unknown**: two drivers gave different results; or the line hung, crashed or did not finish, or the document does not record whether earlier lines had called `cuInit`.
 
-A column stands for a complete environment rather than one release, because an installed package can change the effect of importing another.";
+A column is an environment, not only a release: an installed package can change what importing another one does.";
 
 fn environment_section(matrix: &Matrix) -> Section {
     let mut told = Vec::new();

@@ -7,7 +7,6 @@ use super::machine::junit::TestOutcome;
 use super::machine::prometheus::{Labels, Metric, Sample};
 use super::machine::{Findings, Level, MachineFinding};
 use super::tally::{self, Standing};
-use super::writer::terminal::Style;
 use super::{applicable, facts, full, words};
 use cuda_pitfalls_answers::exit;
 use cuda_pitfalls_core::report::{ReportView, ScenarioView};
@@ -219,7 +218,7 @@ fn question_finding(
         elapsed_ns: Some(elapsed_ns),
         properties: question_properties(scenario),
         samples: question_samples(scenario, labels),
-        output: split_lines(&full::scenario(scenario, lines::WIDTH, Style::Plain)),
+        output: split_lines(&full::scenario(scenario, lines::WIDTH)),
         stderr: split_lines(&stderr),
         ..MachineFinding::new_test(verdict.provenance, subject, &name)
     }

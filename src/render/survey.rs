@@ -23,6 +23,7 @@ use section::{Section, filtered_sections};
 
 use super::Format;
 use super::block::{Block, Span};
+use super::writer::terminal::Screen;
 use super::writer::{html, markdown, terminal};
 use table::fitting_tables;
 
@@ -32,9 +33,6 @@ use cuda_pitfalls_answers::survey::{
 };
 use cuda_pitfalls_core::text::{escape, units};
 use cuda_pitfalls_core::verdict::Provenance;
-
-/// Maximum width of a line. Nearly every call name fits in it unbroken, so that it can be searched for.
-const WIDTH: usize = 140;
 
 /// A survey's document and the name of its folder.
 #[derive(Clone, Debug)]
@@ -46,8 +44,8 @@ pub struct NamedSurvey {
 }
 
 /// Returns the survey for the terminal, with its location and its end.
-pub fn text(survey: &SurveyDocument, path: &str) -> String {
-    terminal::write(&blocks(survey.kind, &[without_name(survey)]), WIDTH)
+pub fn text(survey: &SurveyDocument, path: &str, screen: impl Into<Screen>) -> String {
+    terminal::write(&blocks(survey.kind, &[without_name(survey)]), screen)
         + "\n"
         + &survey_ending(survey, path)
 }
@@ -82,9 +80,14 @@ pub fn survey_ending(survey: &SurveyDocument, path: &str) -> String {
 }
 
 /// Returns the survey in a format; `None` if surveys do not have it.
-pub fn as_format(survey: &SurveyDocument, format: Format, path: &str) -> Option<String> {
+pub fn as_format(
+    survey: &SurveyDocument,
+    format: Format,
+    path: &str,
+    screen: impl Into<Screen>,
+) -> Option<String> {
     match format {
-        Format::Text => Some(text(survey, path)),
+        Format::Text => Some(text(survey, path, screen)),
         Format::Markdown => Some(markdown::write(&page_of(survey))),
         Format::Html => Some(html::page(
             &format!("cuda-pitfalls: {}", survey.kind.kind_file().title),

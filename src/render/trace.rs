@@ -23,6 +23,7 @@ pub use summary::schema;
 
 use super::Format;
 use super::machine::form_writer;
+use super::writer::terminal::Screen;
 use cuda_pitfalls_answers::refused::{RefusedCall, last_error, refused_calls};
 use cuda_pitfalls_trace::diagnosis::{Finding, Severity};
 use cuda_pitfalls_trace::ledger::{Ledger, all_ledgers};
@@ -128,17 +129,16 @@ impl<'a> TraceView<'a> {
         }
     }
 
-    /// Returns the trace in a format; `None` if traces do not have it. Lines have at most `width` columns, except if
-    /// that is less than 40. `name` is the name of the trace, such as its path, and `root` the directory that files are
-    /// relative to.
+    /// Returns the trace in a format; `None` if traces do not have it. `name` is the name of the trace, such as its
+    /// path, and `root` the directory that files are relative to.
     pub fn as_format(
         &self,
         format: Format,
-        width: usize,
+        screen: impl Into<Screen>,
         [name, root]: [&str; 2],
     ) -> Option<String> {
         match format {
-            Format::Text => Some(view::text(self, width)),
+            Format::Text => Some(view::text(self, screen)),
             Format::Html => Some(self.to_html()),
             Format::Markdown => Some(view::render_markdown(self)),
             Format::Sarif => Some(sarif::document(self, root)),

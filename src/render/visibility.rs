@@ -2,13 +2,13 @@
 
 use crate::block::{Block, Text};
 use crate::words::misspelling_sentence;
-use crate::writer::terminal::write;
+use crate::writer::terminal::{Screen, write};
 use cuda_pitfalls_answers::visibility::{GpuSource, Visibility};
 use cuda_pitfalls_core::mask::InitStatus;
 use cuda_pitfalls_core::text::counts::counted;
 
 /// Returns the GPUs that a mask makes visible, for a terminal of this width.
-pub fn text(answer: &Visibility, width: usize) -> String {
+pub fn text(answer: &Visibility, screen: impl Into<Screen>) -> String {
     let mut blocks = vec![Block::paragraph(setting_words(answer))];
     for entry in &answer.entries {
         let name = format!("  '{}'", entry.text);
@@ -30,7 +30,7 @@ pub fn text(answer: &Visibility, width: usize) -> String {
     if answer.is_divided {
         blocks.push(Block::paragraph(MIG_READ));
     }
-    write(&blocks, width)
+    write(&blocks, screen)
 }
 
 const UNKNOWN_ORDER: &str = "These GPUs are different models, and CUDA puts the fastest first, so their order is unknown. With CUDA_DEVICE_ORDER=PCI_BUS_ID, CUDA uses the NVML order.";

@@ -206,6 +206,23 @@ impl Scratch {
         self.ran(self.command(arguments))
     }
 
+    /// Runs the program on a terminal, with both of its outputs as one.
+    pub(crate) fn run_on_terminal(&self, arguments: &[&str], variables: &[(&str, &str)]) -> Ran {
+        let plain = self.command(arguments);
+        let mut command = Command::new("python3");
+        let spawn = "import pty, sys; sys.exit(pty.spawn(sys.argv[1:]) >> 8)";
+        command.args(["-c", spawn, PROGRAM]).args(arguments);
+        for (name, value) in plain.get_envs() {
+            command.env(name, value.unwrap_or_default());
+        }
+        command
+            .env_remove("NO_COLOR")
+            .env("TERM", "xterm")
+            .envs(variables.iter().copied());
+        command.current_dir(root()).stdin(Stdio::null());
+        self.ran(command)
+    }
+
     /// Returns a simulated run whose report goes to this directory and to stdout, not yet started.
     pub(crate) fn simulating(&self, machine: &str, selectors: &[&str], more: &[&str]) -> Command {
         self.command(

@@ -95,7 +95,7 @@ fn report(bytes: &[u8], forms: &mut Forms) -> Option<()> {
         compare::reports(&stored.view(), &stored.view(), None).expect("a report and itself");
     assert_eq!(compared.changed, [], "a report differs from itself");
     forms.json(&compared);
-    forms.add("text", || Some(render::compare::text(&compared)));
+    forms.add("text", || Some(render::compare::text(&compared, 100)));
     let prepared = Prepared::stored(stored);
     for format in Format::all() {
         forms.add(form_name(*format), || {
@@ -178,7 +178,7 @@ fn survey(bytes: &[u8], forms: &mut Forms) -> Option<()> {
     forms.json(&compared);
     for format in Format::all() {
         forms.add(form_name(*format), || {
-            render::survey::as_format(&survey, *format, "survey.json")
+            render::survey::as_format(&survey, *format, "survey.json", 100)
         });
     }
     Some(())
@@ -255,7 +255,7 @@ fn fleet(bytes: &[u8], forms: &mut Forms) -> Option<()> {
             !diff.has_other_verdict() && diff.began.is_empty() && diff.machines_gone.is_empty(),
             "{diff:#?}"
         );
-        forms.add("text", || Some(render::fleet::changes::text(&diff)));
+        forms.add("text", || Some(render::fleet::changes::text(&diff, 100)));
     }
     forms_of_fleet(&fleet, forms);
     Some(())

@@ -158,7 +158,7 @@ pub(super) fn scenario(
     let no_control = if has_control {
         ""
     } else {
-        "a survey has no expected results"
+        "a survey asks what is, not what should be"
     };
     let instance = Instance {
         name: name.clone(),

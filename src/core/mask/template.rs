@@ -88,7 +88,7 @@ impl Template {
         if let Some(at) = text.find('\0') {
             return Err(TemplateError {
                 at,
-                message: "an environment variable cannot contain a NUL".to_string(),
+                message: "no environment variable can hold a NUL".to_string(),
             });
         }
         let mut pieces = Vec::new();
@@ -103,7 +103,7 @@ impl Template {
             let at = text.len() - after.len() - 1;
             let (inside, after) = after.split_once('>').ok_or_else(|| TemplateError {
                 at,
-                message: "`<` begins a placeholder; write `<<` for the character".to_string(),
+                message: "`<` opens a stand-in; the letter is `<<`".to_string(),
             })?;
             pieces.push(stand_in(inside, at)?);
             rest = after;
@@ -185,11 +185,11 @@ fn stand_in(inside: &str, at: usize) -> Result<Piece, TemplateError> {
 /// An error between `<` and `>`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 enum StandInError<'t> {
-    #[error("a placeholder begins with `uuid`, `UUID`, `bare` or `flat`")]
+    #[error("a stand-in begins with `uuid`, `UUID`, `bare` or `flat`")]
     Form,
-    #[error("expected the number of a GPU after `{0}`")]
+    #[error("after `{0}` comes the number of a GPU")]
     Number(&'t str),
-    #[error("expected a number of characters, `unique` or `shared` after `:`")]
+    #[error("after `:` comes a number of letters, `unique` or `shared`")]
     Length,
 }
 
@@ -364,7 +364,7 @@ mod tests {
     #[test]
     fn what_is_no_template_is_refused_with_its_place() {
         for (text, at, says) in [
-            ("0,<", 2, "`<<` for the character"),
+            ("0,<", 2, "the letter is `<<`"),
             ("<uuid>", 0, "the number of a GPU"),
             ("<uuid01>", 0, "the number of a GPU"),
             ("<uuid64>", 0, "the number of a GPU"),

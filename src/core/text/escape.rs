@@ -67,6 +67,22 @@ pub fn escape_printed(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
+/// Returns the same as [`escape_printed`], except that ANSI colors stay. The text of others in it is already escaped.
+pub fn escape_colored(text: &str) -> String {
+    let mut pieces = text.split("\x1b[");
+    let mut out = escape_printed(pieces.next().unwrap_or_default()).into_owned();
+    for piece in pieces {
+        let end = piece.trim_start_matches(|c: char| c.is_ascii_digit() || c == ';');
+        out += if end.starts_with('m') {
+            "\x1b["
+        } else {
+            "\\u001b["
+        };
+        out += &escape_printed(piece);
+    }
+    out
+}
+
 fn is_obeyed(c: char) -> bool {
     is_active_character(c) && !matches!(c, '\n' | '\t')
 }

@@ -1,12 +1,12 @@
 //! Text in lines of a given width, measured in terminal columns.
 //!
-//! Lines are broken between words; a word is broken only if it is longer than a line.
+//! Lines are broken between words; a word is broken only if it is longer than a line, and an address never.
 
 use textwrap::{Options, WordSeparator, WordSplitter, WrapAlgorithm};
 
 use super::escape::terminal;
 
-/// The width without a terminal. It fits a CI log and half a screen.
+/// The width of text in a document.
 pub const WIDTH: usize = 100;
 
 /// The narrowest width of any layout.
@@ -71,7 +71,9 @@ fn break_lines(parts: &[String], between: &str, room: usize) -> Vec<String> {
                 if last.is_some_and(|last| last.is_empty()) {
                     lines.pop();
                 }
-                lines.extend(textwrap::wrap(part, &options).into_iter().map(String::from));
+                // An address is copied, so it is not broken.
+                let of_part = options.clone().break_words(!part.starts_with("https://"));
+                lines.extend(textwrap::wrap(part, of_part).into_iter().map(String::from));
             }
         }
     }

@@ -10,7 +10,7 @@ pub enum SupervisorError {
     #[error("missing: {}", .0.join(", "))]
     Missing(Vec<String>),
     /// A system call failed.
-    #[error("a system call failed: {0}")]
+    #[error("the system refused: {0}")]
     System(String),
     /// Processes cannot be watched here.
     #[error("no process can be watched here: {0}")]
@@ -20,7 +20,7 @@ pub enum SupervisorError {
     Protocol(String),
     /// A library call does not return.
     #[error(
-        "{0} did not return within {seconds} s; run `cuda-pitfalls doctor` for the cause",
+        "{0} did not return within {seconds} s; `cuda-pitfalls doctor` looks closer",
         seconds = CALL_LIMIT_MS / 1000
     )]
     Stuck(String),

@@ -8,7 +8,7 @@ use super::{
     bisect, bundle, compare, doctor, explain, export, fleet, judge, man, mask, render, scenarios,
     sim, trace,
 };
-use crate::run::options::{RunOptions, WRITTEN};
+use crate::run::options::RunOptions;
 use crate::run::{BisectOptions, SurveyOptions};
 use crate::schemas::Schema;
 use cuda_pitfalls_answers::exit::Exit;
@@ -21,8 +21,8 @@ pub(super) const WIDEST: usize = 100;
 #[derive(Debug, Parser)]
 #[command(name = "cuda-pitfalls", version, max_term_width = WIDEST, after_help = Exit::help())]
 pub(super) struct Cli {
-    /// Color the answers: on a terminal (unless NO_COLOR is set), always, or never.
-    #[arg(long, global = true, hide = true, value_enum, value_name = "WHEN", default_value_t = ColorChoice::Auto, help_heading = WRITTEN)]
+    /// Color: `always`, `never` or `auto` (on a terminal, unless NO_COLOR is set).
+    #[arg(long, global = true, hide_short_help = true, hide_possible_values = true, display_order = 900, value_enum, value_name = "WHEN", default_value_t = ColorChoice::Auto)]
     pub(super) color: ColorChoice,
     #[command(subcommand)]
     pub(super) command: CliCommand,

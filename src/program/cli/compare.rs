@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use super::output::{CliError, Outcome, fail, named, print_result};
 use super::stored::StoredDocument;
 use crate::argument;
+use crate::terminal;
 use cuda_pitfalls_answers::compare::{self, CompareError, Comparison};
 use cuda_pitfalls_answers::exit::Exit;
 use cuda_pitfalls_core::judge;
@@ -18,7 +19,7 @@ pub(super) struct CompareArguments {
     a: PathBuf,
     /// A second document of the same type.
     b: PathBuf,
-    /// Compare attempts on libcudart X in A with attempts on Y in B; A and B may be the same file.
+    /// Compare attempts on libcudart X in A with attempts on Y in B; A and B may be one file.
     #[arg(long, value_name = "X,Y", value_parser = argument::versions)]
     libcudart: Option<(String, String)>,
     /// Print one JSON document.
@@ -43,7 +44,7 @@ pub(super) fn run_compare(arguments: CompareArguments) -> Outcome {
     let shown = print_result(
         json,
         || serde_json::to_string(&comparison),
-        || render::compare::text(&comparison),
+        || render::compare::text(&comparison, terminal::screen(&std::io::stdout())),
     );
     Ok(named(comparison.exit().worst(shown)))
 }

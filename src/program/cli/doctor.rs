@@ -68,13 +68,13 @@ fn examine_and_print(
     doctor: &mut Doctor,
     arguments: &DoctorArguments,
 ) -> Result<Exit, DoctorError> {
-    let width = terminal::width(&io::stdout());
+    let screen = terminal::screen(&io::stdout());
     let (text, document, exit) = match arguments.pid {
         Some(pid) => {
             let seen = doctor.look_at(pid, arguments.watch * 1000)?;
             let found = findings(&seen);
             (
-                page::process_text(&seen, &found, width),
+                page::process_text(&seen, &found, screen),
                 page::process_document(&seen, &found),
                 found.exit(),
             )
@@ -83,7 +83,7 @@ fn examine_and_print(
             let needs = &Known::embedded().needs;
             let examination = doctor.examine_machine(needs)?;
             let diagnosed = diagnose_start(&examination, needs);
-            let text = page::text(&examination, &diagnosed, width);
+            let text = page::text(&examination, &diagnosed, screen);
             (
                 text,
                 page::document(&examination, &diagnosed),

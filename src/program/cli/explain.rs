@@ -43,7 +43,7 @@ pub(super) struct ExplainArguments {
     /// traceback or log from stdin and passes it through.
     #[arg(required_unless_present = "command")]
     words: Vec<String>,
-    /// Command and arguments. Explains the command's stderr after it exits.
+    /// Command and arguments. Explains its stderr after it has ended.
     #[arg(last = true, conflicts_with_all = ["words", "json"], value_name = "COMMAND")]
     command: Vec<OsString>,
     /// Show all possible causes of an error, not only the first three.
@@ -90,7 +90,7 @@ pub(super) fn run_explain(arguments: &ExplainArguments) -> Outcome {
                 all: *all,
                 here: None,
             },
-            terminal::width(&io::stdout()),
+            terminal::screen(&io::stdout()),
         )),
         Some(passed) => {
             answer_on_stderr(&found, heard.ran, *all);
@@ -121,8 +121,8 @@ fn answer_on_stderr(found: &Explanation<'_>, ran: Option<Ended>, all: bool) {
     let here = examined
         .as_ref()
         .map(|(examination, diagnosed)| (examination, diagnosed));
-    let width = terminal::width(&io::stderr());
-    let text = page::text(found, ShownCauses { all, here }, width);
+    let screen = terminal::screen(&io::stderr());
+    let text = page::text(found, ShownCauses { all, here }, screen);
     let about = if ran.is_some() {
         "what it wrote on stderr"
     } else {

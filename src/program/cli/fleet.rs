@@ -63,7 +63,7 @@ pub(super) struct Merge {
     /// hostnames` or `kubectl get nodes -o name`.
     #[arg(long, value_name = "FILE")]
     expect: Option<PathBuf>,
-    /// Ignore reports of runs that began longer ago than this, e.g. 36h.
+    /// Ignore reports of runs that began longer ago, e.g. 36h.
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     max_age: Option<std::time::Duration>,
     /// Compare machines only within the same value of this label, e.g. `pool` of `run --label
@@ -143,16 +143,17 @@ fn run_merge(arguments: &Merge) -> Outcome {
         written.map_err(|error| fail(format!("--out {out}: {error}"), Exit::NotDurable, json))?;
     }
     let end = if is_kept {
-        format!("nothing was merged; {out} is unchanged")
+        format!("nothing was merged: {out} stays as it was")
     } else if has_merged(&merged) {
         format!("merged into {out}")
     } else {
         format!("nothing was merged; {out} has the reasons")
     };
+    let screen = crate::terminal::screen(&std::io::stdout());
     let shown = print_result(
         json,
         || serde_json::to_string(&merged),
-        || changes::render_merge(&merged, end),
+        || changes::render_merge(&merged, end, screen),
     );
     Ok(named(exit(&merged, &arguments.forbid).worst(shown)))
 }
@@ -276,7 +277,7 @@ fn run_diff(arguments: &Diff) -> Outcome {
     let shown = print_result(
         arguments.json,
         || serde_json::to_string(&diff),
-        || changes::text(&diff),
+        || changes::text(&diff, crate::terminal::screen(&std::io::stdout())),
     );
     let is_forbidden = arguments.forbid.iter().any(|what| match what {
         ForbiddenChange::Verdict => diff.has_other_verdict(),

@@ -19,6 +19,9 @@ const GROUPS: [(&str, &[&str]); 4] = [
     ("Develop", &["check", "sim"]),
 ];
 
+/// The commands that print for programs. They accept `--color` too, for users who pass it to all.
+const UNCOLORED: [&str; 5] = ["export", "bundle", "schema", "completions", "man"];
+
 /// Returns the definition, with a help for the terminal's width.
 pub(super) fn command() -> Command {
     let program = Cli::command();
@@ -28,14 +31,14 @@ pub(super) fn command() -> Command {
         "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n{}\n{header}Options:{header:#}\n{{options}}{{after-help}}",
         groups(&program, width)
     );
-    let color = program
-        .get_arguments()
-        .find(|argument| argument.get_id() == "color")
-        .cloned();
-    // Other commands accept it too, for users who pass it to all; it affects only the answers of a run.
-    program
-        .help_template(template)
-        .mut_subcommand("run", |run| run.args(color.map(|color| color.hide(false))))
+    let mut arguments = program.get_arguments();
+    let color = arguments.find(|argument| argument.get_id() == "color");
+    let hidden = color.cloned().map(|color| color.hide(true));
+    let mut shown = program.clone().help_template(template);
+    for name in UNCOLORED {
+        shown = shown.mut_subcommand(name, |command| command.args(hidden.clone()));
+    }
+    shown
 }
 
 /// Returns the commands with their purposes, group by group.
@@ -140,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn a_colour_is_an_option_of_a_run_and_taken_everywhere() {
+    fn color_is_listed_where_it_acts_and_accepted_everywhere() {
         let mut program = command();
         program.build();
         let mut listing = |name| {
@@ -151,10 +154,10 @@ mod tests {
                 .to_string();
             text.contains("--color")
         };
-        assert!(listing("run") && !listing("list") && !listing("survey"));
+        assert!(listing("run") && listing("list") && !listing("schema"));
         assert!(
             command()
-                .try_get_matches_from(["cuda-pitfalls", "list", "--color", "never"])
+                .try_get_matches_from(["cuda-pitfalls", "schema", "report", "--color", "never"])
                 .is_ok()
         );
     }

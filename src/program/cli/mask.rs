@@ -86,7 +86,7 @@ pub(super) fn mask(arguments: &MaskArguments) -> Outcome {
     Ok(ended(print_result(
         arguments.json,
         || serde_json::to_value(&answer).map(|answer| json::document(&answer)),
-        || page::text(&answer, terminal::width(&std::io::stdout())),
+        || page::text(&answer, terminal::screen(&std::io::stdout())),
     )))
 }
 

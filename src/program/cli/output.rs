@@ -1,6 +1,8 @@
 //! The output of every command: results on stdout, errors and the exit code on stderr.
 
+use std::borrow::Cow;
 use std::fmt::Display;
+use std::io::IsTerminal;
 
 use crate::run::RunError;
 use crate::terminal;
@@ -20,9 +22,18 @@ pub(super) fn is_styled() -> bool {
     terminal::is_coloured(&std::io::stderr())
 }
 
+/// Returns a text without characters that have an effect on a terminal, except for colors if they are wanted.
+pub(super) fn guard_text<'a>(text: &'a str, stream: &impl IsTerminal) -> Cow<'a, str> {
+    if terminal::is_coloured(stream) {
+        escape::escape_colored(text).into()
+    } else {
+        escape::escape_printed(text)
+    }
+}
+
 /// Prints on stdout. A reader that has closed its end (`| head`) is not an error; a full disk is.
 pub(super) fn print_text(text: &str) -> Exit {
-    let text = escape::escape_printed(text);
+    let text = guard_text(text, &std::io::stdout());
     terminal::printed_exit(output::write(std::io::stdout(), text.as_bytes()))
 }
 
@@ -56,7 +67,7 @@ const FORM_OF_REPORT: &str =
 
 /// Prints a report in a format, in the width of the terminal.
 pub(super) fn print_report(prepared: &Prepared<'_>, form: Format) -> Exit {
-    match render::render(prepared, form, terminal::width(&std::io::stdout())) {
+    match render::render(prepared, form, terminal::screen(&std::io::stdout())) {
         Some(text) => print_text(&text),
         None => fail(FORM_OF_REPORT, Exit::Usage, false),
     }
@@ -76,7 +87,7 @@ pub(super) fn fail_rendered(why: &str, exit: Exit, json: bool) -> Exit {
 }
 
 fn print_complaint(shown: &str, why: &str, exit: Exit, json: bool) -> Exit {
-    output::print_line(&format!("cuda-pitfalls: {}", shown.trim_end()));
+    terminal::print_message("cuda-pitfalls: ", shown.trim_end());
     if json {
         fail_in_document(why, exit);
     }
@@ -94,9 +105,18 @@ fn fail_in_document(why: &str, exit: Exit) {
 
 /// Reports an error in the command line. A `--json` that could not be parsed still gets its one document.
 pub(super) fn report_misuse(error: &clap::Error) -> Exit {
-    let _ = error.print();
     if !error.use_stderr() {
+        let _ = error.print();
         return Exit::Ok;
+    }
+    let rendered = error.render();
+    let text = if is_styled() {
+        rendered.ansi().to_string()
+    } else {
+        rendered.to_string()
+    };
+    for line in text.lines() {
+        terminal::print_message("", line);
     }
     if wants_document() {
         fail_in_document(&error.to_string(), Exit::Usage);

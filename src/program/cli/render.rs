@@ -21,7 +21,7 @@ pub(super) struct RenderArguments {
     /// Output format.
     #[arg(long = "as", value_enum, default_value_t = Format::Text)]
     form: Format,
-    /// Omit from a trace what `trace --redact` removes.
+    /// Print the lines of a trace without what `trace --redact` removes.
     #[arg(long, conflicts_with = "form")]
     redact: bool,
 }
@@ -38,10 +38,13 @@ pub(super) fn render(arguments: &RenderArguments) -> Exit {
     match StoredDocument::read(path) {
         Ok((StoredDocument::Matrix(matrix), _)) => render_matrix(&matrix, *form),
         Ok((StoredDocument::Trace(trace), path)) => render_trace(&trace, &path, *form),
-        Ok((StoredDocument::Survey(survey), path)) => print_document(
-            render::survey::as_format(&survey, *form, &path.to_string_lossy()),
-            FORM_OF_SURVEY,
-        ),
+        Ok((StoredDocument::Survey(survey), path)) => {
+            let (path, screen) = (path.to_string_lossy(), terminal::screen(&std::io::stdout()));
+            print_document(
+                render::survey::as_format(&survey, *form, &path, screen),
+                FORM_OF_SURVEY,
+            )
+        }
         Ok((StoredDocument::Report(report), _)) => print_report(&Prepared::stored(report), *form),
         Err(why) => fail(why, Exit::Usage, false),
     }
@@ -60,7 +63,7 @@ fn render_matrix(matrix: &Matrix, form: Format) -> Exit {
     match form {
         Format::Text => print_text(&render::releases::text(
             matrix,
-            terminal::width(&std::io::stdout()),
+            terminal::screen(&std::io::stdout()),
         )),
         form => print_document(
             render::releases::as_format(matrix, form),
@@ -72,7 +75,8 @@ fn render_matrix(matrix: &Matrix, form: Format) -> Exit {
 /// Prints the lines of a stored trace without data that identifies its author.
 fn print_redacted(path: &Path) -> Exit {
     if !trace::is_trace(path) {
-        return fail("--redact: not a trace", Exit::Usage, false);
+        let why = "--redact: not a trace; only the lines of a trace can be redacted here";
+        return fail(why, Exit::Usage, false);
     }
     let mut exit = Exit::Ok;
     let mut redactor = host_redactor();
@@ -91,11 +95,11 @@ fn print_redacted(path: &Path) -> Exit {
 fn render_trace(trace: &trace::Trace, path: &Path, form: Format) -> Exit {
     let (findings, outcome) = (diagnosis::findings(trace), policy::PolicyOutcome::default());
     let view = render::trace::TraceView::new(trace, &findings, &outcome);
-    let width = terminal::width(&std::io::stdout());
+    let screen = terminal::screen(&std::io::stdout());
     print_document(
         view.as_format(
             form,
-            width,
+            screen,
             [&path.to_string_lossy(), &source_folder(trace)],
         ),
         "--as: a trace can be rendered as text, html, markdown, junit, github or sarif",

@@ -62,15 +62,15 @@ pub(super) fn list(arguments: &ListArguments) -> Outcome {
     let left_out = &left_out.exclude;
     let outlines = catalogue::list(selectors, left_out)
         .map_err(|error| fail_rendered(&error.render(is_styled()), Exit::Usage, *json))?;
-    let width = terminal::width(&std::io::stdout());
+    let screen = terminal::screen(&std::io::stdout());
     Ok(print_text(&match (symptoms, json) {
         (true, true) => format!("{:#}\n", listing::symptoms_json(&outlines)),
-        (true, false) => listing::symptoms_text(&outlines, width),
+        (true, false) => listing::symptoms_text(&outlines, screen),
         (false, true) => format!("{:#}\n", listing::list_json(&outlines)),
         (false, false) if selectors.is_empty() && left_out.is_empty() => {
-            listing::folders_text(&outlines, width)
+            listing::folders_text(&outlines, screen)
         }
-        (false, false) => listing::list_text(&outlines, width),
+        (false, false) => listing::list_text(&outlines, screen),
     }))
 }
 
@@ -81,11 +81,11 @@ pub(super) fn show_scenarios(arguments: &ShowArguments) -> Outcome {
         catalogue::Unselected::All,
     )
     .map_err(|error| fail_rendered(&error.render(is_styled()), Exit::Usage, false))?;
-    let width = terminal::width(&std::io::stdout());
+    let screen = terminal::screen(&std::io::stdout());
     let pages = selection
         .scenarios
         .iter()
-        .map(|scenario| listing::show::text(scenario, width));
+        .map(|scenario| listing::show::text(scenario, screen));
     Ok(print_text(&pages.collect::<Vec<_>>().join("\n")))
 }
 
@@ -95,9 +95,11 @@ pub(super) fn check(arguments: &CheckArguments) -> Exit {
         match catalogue::load_file(&file.to_string_lossy()) {
             Ok(scenario) => {
                 let name = escape::terminal(&file.to_string_lossy());
+                let style = terminal::screen(&std::io::stdout()).style;
+                let valid = style.paint_words("32", "valid");
+                let count = scenario.instances.len();
                 exit = exit.worst(print_text(&format!(
-                    "{name}: valid ({} instance(s))\n",
-                    scenario.instances.len()
+                    "{name}: {valid} ({count} instance(s))\n"
                 )));
             }
             Err(error) => {

@@ -55,8 +55,8 @@ pub(super) fn sim(arguments: SimArguments) -> Outcome {
         simulated::lay_out(&machine, &folder.path().join("checked"))
             .map_err(|error| fail(format!("--machine: {error}"), Exit::Usage, false))?;
     }
-    let width = terminal::width(&std::io::stderr());
-    print_stderr(&page::begin_message(&machine, width));
+    let screen = terminal::screen(&std::io::stderr());
+    print_stderr(&page::begin_message(&machine, screen));
     let options = tracer::TraceOptions {
         commit: crate::COMMIT.map(str::to_owned),
         command: arguments.command,
@@ -77,7 +77,7 @@ pub(super) fn sim(arguments: SimArguments) -> Outcome {
     } = traced;
     let trace = Trace::open(&document).ok();
     let called = page::unmodeled_functions(trace.as_ref(), &unmodelled);
-    print_stderr(&page::end(&machine, &called, &absent, width));
+    print_stderr(&page::end(&machine, &called, &absent, screen));
     // `end_as` does not return, so nothing would remove it.
     drop(folder);
     match ended.code {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::bundle::host_redactor;
 use super::doctor::examine_here;
-use super::output::{CliError, Outcome, fail, fail_rendered, named};
+use super::output::{CliError, Outcome, fail, fail_rendered, guard_text, named};
 use super::render::source_folder;
 use crate::run::is_program;
 use crate::run::options::WRITTEN;
@@ -17,11 +17,10 @@ use cuda_pitfalls_answers::refused::failed_to_start;
 use cuda_pitfalls_core::output::{
     EVERYBODY, OWNER, check, check_folder, create_file, folder_of, replace,
 };
-use cuda_pitfalls_core::text::escape;
 use cuda_pitfalls_core::{clock, defaults};
 use cuda_pitfalls_instrument::libraries::On;
-use cuda_pitfalls_render::Format;
 use cuda_pitfalls_render::trace::TraceView;
+use cuda_pitfalls_render::{Format, Screen};
 use cuda_pitfalls_trace::Trace;
 use cuda_pitfalls_trace::diagnosis;
 use cuda_pitfalls_trace::policy::{Policy, PolicyOutcome};
@@ -184,7 +183,7 @@ pub(super) fn trace(arguments: TraceArguments) -> Outcome {
     let lost = traced
         .lost
         .as_ref()
-        .map(|why| format!("the trace is incomplete on disk: {why}"));
+        .map(|why| format!("the trace is not whole on disk: {why}"));
     let (failed, outcome) = match show_trace(&arguments, &policy, traced) {
         Ok(outcome) => (lost, outcome),
         Err(why) => (lost.or(Some(why.to_string())), PolicyOutcome::default()),
@@ -243,9 +242,9 @@ fn show_trace(
     } else {
         document.to_string_lossy()
     };
-    let (root, width) = (source_folder(&trace), terminal::width(&std::io::stderr()));
+    let (root, screen) = (source_folder(&trace), terminal::screen(&std::io::stderr()));
     let form = |form| {
-        view.as_format(form, width, [&name, &root])
+        view.as_format(form, screen, [&name, &root])
             .unwrap_or_default()
     };
     let beside = document.with_file_name("trace.html");
@@ -278,24 +277,24 @@ fn show_trace(
     }
     print_stderr(&told);
     if !arguments.is_json_on_stderr() && failed_to_start(&trace) {
-        print_causes(width);
+        print_causes(screen);
     }
     Ok(outcome)
 }
 
 /// Prints the reason why CUDA does not start here, after a program failed to start it.
-fn print_causes(width: usize) {
+fn print_causes(screen: Screen) {
     if let Some((examination, diagnosed)) = examine_here() {
-        let causes = cuda_pitfalls_render::doctor::causes_in_words(&examination, &diagnosed, width);
+        let causes =
+            cuda_pitfalls_render::doctor::causes_in_words(&examination, &diagnosed, screen);
         print_stderr(&causes);
     }
 }
 
 /// Prints on stderr. A reader that has closed its end is not an error.
 pub(super) fn print_stderr(text: &str) {
-    let _ = std::io::stderr()
-        .lock()
-        .write_all(escape::escape_printed(text).as_bytes());
+    let mut stderr = std::io::stderr().lock();
+    let _ = stderr.write_all(guard_text(text, &stderr).as_bytes());
 }
 
 /// Writes a file: for everybody if the user named it, otherwise for this user alone, like the trace.

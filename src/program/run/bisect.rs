@@ -54,7 +54,7 @@ pub(crate) enum NvmlChoice {
 /// Options of `bisect`.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct BisectOptions {
-    /// Package to bisect. Give several to find the one responsible (repeatable).
+    /// Package to bisect. Of several, the one responsible is found (repeatable).
     #[arg(long, value_name = "PACKAGE", required = true, help_heading = ASKED)]
     pub(crate) package: Vec<String>,
     /// A version without the forbidden call; one for each --package.
@@ -84,7 +84,7 @@ pub(crate) struct BisectOptions {
     /// Target: `cuda` (this machine's driver) or `sim[:MACHINE]` (simulated driver only).
     #[arg(long, default_value = defaults::ON, value_parser = argument::on, help_heading = WHERE)]
     pub(crate) on: On,
-    /// Whether the command finds NVML on a machine without a GPU. With `either`, a forbidden call
+    /// Whether the command finds NVML on a machine without a GPU. With `either`, one forbidden call
     /// in one of the two is enough.
     #[arg(long, value_enum, default_value_t = NvmlChoice::With, help_heading = WHERE)]
     pub(crate) nvml: NvmlChoice,
@@ -186,7 +186,7 @@ pub(super) fn search_releases(
         None if bisection.is_exact() => Exit::Ok,
         Some(_) | None => Exit::Inconclusive,
     };
-    let text = render::text(&bisection, crate::terminal::width(&std::io::stdout()));
+    let text = render::text(&bisection, console.screen);
     let printed = console.finish_survey(&text, serde_json::to_string(&bisection));
     Ok(exit.worst(printed))
 }

@@ -56,7 +56,7 @@ impl Calibrator {
         if session.supervisor.sampler.inventory.is_err() {
             return None;
         }
-        console.status("calibrating the instrument");
+        console.status("measuring the instrument");
         if let Ok(snapshot) = session.supervisor.sampler.snapshot() {
             report.run.co_tenants = find_co_tenants(&session.machine.gpus, &snapshot);
         }
@@ -147,7 +147,8 @@ impl Calibrator {
         session.machine.isolation.own_pid_listed = own;
         if own == Some(false) {
             report.run.warnings.push(
-                "NVML does not list the worker's own PID (a PID namespace, or a GPU without such a list): memory per process is unknown, and other processes are noticed only by their memory"
+                "NVML does not list the worker's own PID (a PID namespace, or a GPU without such a list): memory per \
+                 process is unknown, and foreign processes are noticed by their memory alone"
                     .to_string(),
             );
         }
@@ -337,7 +338,7 @@ fn find_difference(
         };
         if !is_near(again, first, found) {
             return Some(format!(
-                "`{}` used {first:?} bytes and then {again:?}",
+                "`{}` took {first:?} bytes and then {again:?}",
                 case.name
             ));
         }
@@ -357,7 +358,7 @@ fn find_difference(
 enum Unsound {
     #[error(transparent)]
     Sampler(#[from] SupervisorError),
-    #[error("another process allocated or freed memory during the idle period")]
+    #[error("another process allocated or freed memory in the quiet time")]
     Disturbed,
     #[error("`{case}` could not be run: {source}")]
     NotRun {

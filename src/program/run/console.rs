@@ -16,7 +16,7 @@ use cuda_pitfalls_core::scenario::Scenario;
 use cuda_pitfalls_core::text::escape;
 use cuda_pitfalls_instrument::output;
 use cuda_pitfalls_render::answer::{self, InstanceAnswer, ReportPlace, RunEnding, Workload};
-use cuda_pitfalls_render::{Style, full};
+use cuda_pitfalls_render::{Screen, full};
 
 /// The output of a run. With `--json`, stdout gets one document and text for people goes to stderr.
 pub(super) struct Console {
@@ -24,8 +24,7 @@ pub(super) struct Console {
     verbose: bool,
     /// `true` if only failures and the end are printed.
     quiet: bool,
-    width: usize,
-    style: Style,
+    pub(super) screen: Screen,
     bar: ProgressBar,
     asked: Workload,
     /// Number of instances of each scenario that are not done yet.
@@ -41,10 +40,10 @@ impl Console {
     pub(super) fn new(options: &RunOptions) -> Console {
         let (json, verbose, quiet) = (options.asked.json, options.verbose, options.asked.quiet);
         let (stdout, stderr) = (io::stdout(), io::stderr());
-        let (width, colour) = if json {
-            (terminal::width(&stderr), terminal::is_coloured(&stderr))
+        let screen = if json {
+            terminal::screen(&stderr)
         } else {
-            (terminal::width(&stdout), terminal::is_coloured(&stdout))
+            terminal::screen(&stdout)
         };
         let target = if quiet {
             ProgressDrawTarget::hidden()
@@ -61,8 +60,7 @@ impl Console {
             json,
             verbose,
             quiet,
-            width,
-            style: if colour { Style::Colour } else { Style::Plain },
+            screen,
             bar,
             asked: Workload::default(),
             coming: BTreeMap::new(),
@@ -103,7 +101,7 @@ impl Console {
 
     pub(super) fn print_warnings(&self, notes: &[String]) {
         for note in notes {
-            output::print_line(&format!("cuda-pitfalls: {}", escape::terminal(note)));
+            terminal::print_message("cuda-pitfalls: ", &escape::terminal(note));
         }
     }
 
@@ -158,7 +156,7 @@ impl Console {
         self.print_text(&answer::render_head(
             &report.view(),
             Some(&self.asked),
-            self.width,
+            self.screen,
         ));
     }
 
@@ -168,7 +166,7 @@ impl Console {
         *coming = coming.saturating_sub(1);
         let is_last = *coming == 0;
         if self.verbose {
-            return self.print_block(&full::scenario(&done.view(), self.width, self.style));
+            return self.print_block(&full::scenario(&done.view(), self.screen));
         }
         self.known
             .entry(done.scenario.clone())
@@ -179,15 +177,18 @@ impl Console {
         }
     }
 
-    /// Records the answer of an instance's first round. The line of its scenario is printed on stderr when all of its
-    /// instances have had that round: stdout gets each answer once, when it is final.
+    /// Records the answer of an instance's first round. The line of its scenario is printed when all of its instances
+    /// have had that round, and only on a terminal: a log gets each answer once, when it is final.
     pub(super) fn note_first_round(&mut self, first: InstanceAnswer) {
+        if self.bar.is_hidden() {
+            return;
+        }
         let scenario = first.scenario.clone();
         let known = self.first.entry(scenario.clone()).or_default();
         known.push(first);
-        let is_told = self.coming.get(&scenario) == Some(&known.len()) && !self.quiet;
+        let is_told = self.coming.get(&scenario) == Some(&known.len());
         // In one line, without its details and its workaround.
-        let block = answer::question(known, usize::MAX, Style::Plain);
+        let block = answer::question(known, usize::MAX);
         if is_told && let Some(line) = block.lines().next() {
             let line = line.split_whitespace().collect::<Vec<_>>().join(" ");
             self.bar
@@ -207,7 +208,7 @@ impl Console {
         } else {
             answers
         };
-        self.print_block(&answer::question(answers, self.width, self.style));
+        self.print_block(&answer::question(answers, self.screen));
     }
 
     /// Prints a block, with an empty line between the head and the first.
@@ -264,7 +265,7 @@ impl Console {
         let blank = if self.spoken { "\n" } else { "" };
         self.print_text(&format!(
             "{blank}{}",
-            answer::render_ending(&report.view(), &ending, self.width)
+            answer::render_ending(&report.view(), &ending, self.screen)
         ));
         if !self.json {
             return Exit::Ok;

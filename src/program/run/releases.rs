@@ -184,7 +184,7 @@ impl ReleaseSurvey<'_> {
             && known.environment.failed.is_none()
         {
             self.console
-                .print_warnings(&[format!("{head}: {name}: already known")]);
+                .print_warnings(&[format!("{head}: {name}: known already")]);
             return Ok(name);
         }
         self.console
@@ -325,7 +325,7 @@ impl ReleaseSurvey<'_> {
         self.console.start(left.len() as u64);
         let name = &document.environment.name;
         let (count, jobs) = (counted(left.len(), "line"), attempts.job_count());
-        let head = format!("{name}: measuring {count}, {jobs} at once");
+        let head = format!("{name}: asking {count}, {jobs} at once");
         self.console.print_warnings(&[head]);
         let (mut progress, mut failed) = (Progress::new(left.len()), None);
         let began = clock::now_ns();
@@ -393,7 +393,7 @@ impl ReleaseSurvey<'_> {
                         .unwrap_or_default();
                     let who = render::witness_words(asked.witness);
                     wrong.get_or_insert(format!(
-                        "the control `{}` failed with {who}{detail}",
+                        "the control `{}` did not hold with {who}{detail}",
                         held.id
                     ));
                 }
@@ -421,7 +421,7 @@ impl ReleaseSurvey<'_> {
         let place = self.folder.display();
         let text = format!(
             "{}\ndocuments  {place}",
-            render::text(&matrix, crate::terminal::width(&std::io::stdout()))
+            render::text(&matrix, self.console.screen)
         );
         let json = serde_json::to_string(&matrix);
         Ok(exit.worst(self.console.finish_survey(&text, json)))
@@ -544,10 +544,12 @@ fn who_answers(witnesses: &[(WitnessAsked, Ground)]) -> String {
             format!("{} answer", counted(*cuda_gpus as usize, "GPU"))
         }
         Some(WitnessAsked { witness: DriverWitness::Libcuda, .. }) => {
-            "no GPU, so only calls of cuInit are measured, with this libcuda and with a simulated driver; a GPU is needed to see where contexts are created"
+            "no GPU: asked is whether a line calls cuInit, of this libcuda and of a fake driver; which GPU gets a \
+             context needs one"
                 .to_string()
         }
-        _ => "no GPU and no libcuda, so only calls of cuInit are measured, with a simulated driver; a distribution's libcuda (Debian: libcuda1) would be a second source"
+        _ => "no GPU and no libcuda: asked is whether a line calls cuInit, of a fake driver alone; a distribution's \
+              libcuda (Debian: libcuda1) would be a second witness"
             .to_string(),
     }
 }

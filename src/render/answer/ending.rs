@@ -6,7 +6,7 @@ use super::instance::InstanceAnswer;
 use super::{aside, head};
 use crate::block::Block;
 use crate::tally::{self, Standing};
-use crate::writer::terminal::write;
+use crate::writer::terminal::{Screen, write};
 use cuda_pitfalls_core::report::ReportView;
 use cuda_pitfalls_core::text::lines::UNBROKEN;
 use cuda_pitfalls_core::text::units;
@@ -64,7 +64,11 @@ impl RunEnding {
 
 /// Returns the end: the questions that did not run, the counts, and the location of the report, each on one line if the
 /// width allows.
-pub fn render_ending(report: &ReportView<'_>, ending: &RunEnding, width: usize) -> String {
+pub fn render_ending(
+    report: &ReportView<'_>,
+    ending: &RunEnding,
+    screen: impl Into<Screen>,
+) -> String {
     let no_gpu = head::no_gpu(report).is_some();
     let mut blocks = Vec::new();
     // Without a GPU, the other requirements of each question do not matter.
@@ -105,7 +109,7 @@ pub fn render_ending(report: &ReportView<'_>, ending: &RunEnding, width: usize) 
     if report.provenance == Provenance::Simulated {
         blocks.push(Block::Banner(tally::SIMULATED.to_owned()));
     }
-    write(&blocks, width)
+    write(&blocks, screen)
 }
 
 /// Hint on what to do without a GPU.

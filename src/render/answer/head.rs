@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::block::Block;
-use crate::writer::terminal::write;
+use crate::writer::terminal::{Screen, write};
 use crate::{tally, words};
 use cuda_pitfalls_core::calibration::Calibration;
 use cuda_pitfalls_core::report::ReportView;
@@ -25,7 +25,11 @@ pub struct Workload {
 }
 
 /// Returns the head: of a run that is about to begin, or of a stored report if `asked` is `None`.
-pub fn render_head(report: &ReportView<'_>, asked: Option<&Workload>, width: usize) -> String {
+pub fn render_head(
+    report: &ReportView<'_>,
+    asked: Option<&Workload>,
+    screen: impl Into<Screen>,
+) -> String {
     let mut blocks = Vec::new();
     if report.provenance == Provenance::Simulated {
         blocks.push(Block::Banner(tally::SIMULATED.to_owned()));
@@ -55,7 +59,7 @@ pub fn render_head(report: &ReportView<'_>, asked: Option<&Workload>, width: usi
             }
         }
     }
-    write(&blocks, width)
+    write(&blocks, screen)
 }
 
 /// Returns the reason why no GPU can be used here; `None` if one can.

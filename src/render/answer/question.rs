@@ -5,7 +5,7 @@ use super::values;
 use crate::impact::Impact;
 use crate::tally::Standing;
 use crate::words::reason;
-use crate::writer::terminal::Style;
+use crate::writer::terminal::{Screen, Style};
 use cuda_pitfalls_core::scenario::is_workaround;
 use cuda_pitfalls_core::text::counts::group_by_key;
 use cuda_pitfalls_core::text::escape::terminal;
@@ -34,8 +34,8 @@ pub fn is_yes_or_no(question: &str) -> bool {
 }
 
 /// Returns the lines of one question from its instances' answers, failures first; empty if none is shown.
-pub fn question(answers: &[InstanceAnswer], width: usize, style: Style) -> String {
-    let width = width.min(WIDEST);
+pub fn question(answers: &[InstanceAnswer], screen: impl Into<Screen>) -> String {
+    let Screen { width, style } = screen.into().at_most(WIDEST);
     let mut out = String::new();
     let mut settled = Vec::new();
     for answer in answers {
@@ -313,10 +313,10 @@ impl<'a> QuestionGroup<'a> {
         let mut lines = Vec::new();
         for (why, answers) in group_by_key(whys) {
             let head = if self.has_values() {
-                let parts = [("inconclusive for".to_owned(), self.labels(&answers))];
+                let parts = [("not settled for".to_owned(), self.labels(&answers))];
                 values::line(&parts, room)
             } else {
-                "inconclusive".to_owned()
+                "not settled".to_owned()
             };
             lines.extend(words(&format!("{head}: {}", terminal(&why)), room));
         }

@@ -31,7 +31,6 @@ fn told(parts: &[ScenarioReport], width: usize) -> String {
             .map(|part| InstanceAnswer::new(&part.view()))
             .collect::<Vec<_>>(),
         width,
-        Style::Plain,
     )
 }
 
@@ -101,7 +100,7 @@ fn an_answer_is_a_word_beside_its_question() {
             open,
             75,
             "?    Does it freeze the mask?                                             b\n     \
-             inconclusive: another process changed its memory on the GPU during the\n\
+             not settled: another process changed its memory on the GPU during the\n\
              \x20    attempt\n",
         ),
     ] {

@@ -3,14 +3,18 @@
 use std::path::Path;
 
 use crate::block::Block;
-use crate::writer::terminal::{PAGE, write};
+use crate::writer::terminal::{PAGE, Screen, write};
 use cuda_pitfalls_answers::doctor::{HeldGpu, MaskState, ProcessFindings};
 use cuda_pitfalls_core::examination::ProcessExamination;
 use cuda_pitfalls_core::text::counts::{counted, listed};
 use cuda_pitfalls_core::text::units;
 
-/// Returns the observations of a process and the findings, on lines of at most `width` columns.
-pub fn text(seen: &ProcessExamination, found: &ProcessFindings, width: usize) -> String {
+/// Returns the observations of a process and the findings, on lines of the width of `screen`.
+pub fn text(
+    seen: &ProcessExamination,
+    found: &ProcessFindings,
+    screen: impl Into<Screen>,
+) -> String {
     let mask = match &found.mask {
         Some(mask) => mask_in_words(mask),
         None => "its variables cannot be read".to_string(),
@@ -49,7 +53,7 @@ pub fn text(seen: &ProcessExamination, found: &ProcessFindings, width: usize) ->
             unread.join(", ")
         )));
     }
-    write(&blocks, width.min(PAGE))
+    write(&blocks, screen.into().at_most(PAGE))
 }
 
 /// Returns the process as text: `4711 (python3, user 1000, 12 threads)`.

@@ -3,14 +3,13 @@
 use cuda_pitfalls_answers::fleet::{Fleet, FleetDiff, Rank, Size, outliers};
 use cuda_pitfalls_core::text::counts::{counted, group_by_key, listed};
 use cuda_pitfalls_core::text::escape::shorten_text;
-use cuda_pitfalls_core::text::lines::WIDTH;
 use cuda_pitfalls_core::verdict::Provenance;
 
 use super::view::{self, FleetView};
 use super::words::{self, key};
 use crate::block::Block;
 use crate::tally::SIMULATED;
-use crate::writer::terminal::write;
+use crate::writer::terminal::{Screen, write};
 
 /// Maximum number of listed entries of each sort; the others are counted, and `--json` and the document have all.
 const MOST: usize = 20;
@@ -19,7 +18,7 @@ const LONGEST: usize = 200;
 
 /// Returns the summary of a merge, and the machines that differ, each with its number of questions. `end` is the
 /// sentence on the output document.
-pub fn render_merge(fleet: &Fleet, end: impl Into<String>) -> String {
+pub fn render_merge(fleet: &Fleet, end: impl Into<String>, screen: Screen) -> String {
     let view = FleetView::new(fleet, view::MERGED, None);
     let ends = [differences_sentence(fleet, &view.told), end.into()];
     let ends = ends.map(Block::paragraph).to_vec();
@@ -31,7 +30,7 @@ pub fn render_merge(fleet: &Fleet, end: impl Into<String>) -> String {
             ends,
         ]
         .concat(),
-        WIDTH,
+        screen,
     )
 }
 
@@ -64,21 +63,22 @@ fn differences_sentence(fleet: &Fleet, told: &[words::Deviation<'_>]) -> String 
 }
 
 /// Returns the changes, for a person.
-pub fn text(diff: &FleetDiff) -> String {
+pub fn text(diff: &FleetDiff, screen: impl Into<Screen>) -> String {
     let mut blocks = Vec::new();
     if diff.provenance == Provenance::Simulated {
         blocks.push(Block::Banner(SIMULATED.to_owned()));
     }
-    for (name, side) in [("old", &diff.old), ("new", &diff.new)] {
+    for (name, side) in [("old: ", &diff.old), ("new: ", &diff.new)] {
         let span = match (&side.from, &side.to) {
             (Some(from), Some(to)) => format!(", runs of {from} to {to}"),
             _ => String::new(),
         };
         let machines = counted(side.machines, "machine");
         let differences = counted(side.differences, "difference");
-        blocks.push(Block::paragraph(format!(
-            "{name}: {machines}, {differences}{span}"
-        )));
+        blocks.push(Block::note(
+            name,
+            format!("{machines}, {differences}{span}"),
+        ));
     }
     let mut changes = changed_members(diff);
     changes.extend(changed_outcomes(diff));
@@ -87,7 +87,7 @@ pub fn text(diff: &FleetDiff) -> String {
         changes.push(Block::paragraph("nothing changed"));
     }
     blocks.append(&mut changes);
-    write(&blocks, WIDTH)
+    write(&blocks, screen)
 }
 
 /// Returns the machines and groups that only one side has.

@@ -2,7 +2,7 @@
 
 use super::join_whitespace;
 use crate::block::{Block, Text};
-use crate::writer::terminal::{PAGE, write};
+use crate::writer::terminal::{PAGE, Screen, write};
 use crate::{lines, sentence, versions};
 use cuda_pitfalls_calls as calls;
 use cuda_pitfalls_core::scenario::{
@@ -12,7 +12,7 @@ use cuda_pitfalls_core::text::counts::{counted, listed};
 
 /// Returns a scenario as text: the question, the answer, the workaround, and how to run it here; then the calls, the
 /// expectations and their reasons. If it has several instances, the first is shown.
-pub fn text(scenario: &Scenario, width: usize) -> String {
+pub fn text(scenario: &Scenario, screen: impl Into<Screen>) -> String {
     let mut page = vec![Block::paragraph(&scenario.name)];
     // The part that most readers look for.
     page.extend(facts([
@@ -29,7 +29,7 @@ pub fn text(scenario: &Scenario, width: usize) -> String {
     if let Some(instance) = scenario.instances.first() {
         page.extend(instance_blocks(scenario, instance));
     }
-    write(&page, width.min(PAGE))
+    write(&page, screen.into().at_most(PAGE))
 }
 
 fn field_blocks(scenario: &Scenario) -> Vec<Block> {

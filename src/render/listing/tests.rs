@@ -89,7 +89,7 @@ fn a_list_fits_its_width_and_leaves_no_spaces_behind() {
         ),
         (
             50,
-            "- visibility/late\n  Does CUDA_VISIBLE_DEVICES take effect when",
+            "visibility/late\n    Does CUDA_VISIBLE_DEVICES take effect when",
         ),
     ];
     for (width, start) in starts {

@@ -100,7 +100,7 @@ pub(super) fn text_sections(page: &SurveyPage<'_>, form: &SectionForm) -> Vec<Se
         .columns
         .iter()
         .map(String::as_str)
-        .chain(["reported by (location and status)"]);
+        .chain(["said by (place and status)"]);
     vec![Section::new(
         page.title(form),
         &what.collect::<Vec<_>>(),

@@ -46,7 +46,7 @@ fn head_lines(document: &SurveyDocument, needed: &Permissions) -> Vec<String> {
     }
     said.push(
         match needed.verified {
-            Some(true) => "Verified on this machine: with everything else denied by a filter, they behaved the same",
+            Some(true) => "Verified on this machine: with everything else denied by a filter, they did the same",
             Some(false) => "NOT ENOUGH: with everything else denied, they behaved differently",
             None => "Not verified: they were not run with everything else denied",
         }
@@ -129,7 +129,7 @@ mod tests {
     }
 
     fn profile(everything_else: &str) -> Value {
-        let profile = crate::survey::as_format(&survey(everything_else), Format::Oci, "x");
+        let profile = crate::survey::as_format(&survey(everything_else), Format::Oci, "x", 100);
         serde_json::from_str(&profile.expect("needs have it")).expect("JSON")
     }
 
@@ -154,13 +154,15 @@ mod tests {
             comment.contains("INCOMPLETE: nothing was denied to runtime, nvml"),
             "{comment}"
         );
-        assert!(crate::survey::as_format(&survey("CUDA_SUCCESS"), Format::Junit, "x").is_none());
+        assert!(
+            crate::survey::as_format(&survey("CUDA_SUCCESS"), Format::Junit, "x", 100).is_none()
+        );
     }
 
     #[test]
     fn the_page_says_whether_the_least_suffices() {
         let page = |status: &str| {
-            crate::survey::as_format(&survey(status), Format::Markdown, "x").unwrap()
+            crate::survey::as_format(&survey(status), Format::Markdown, "x", 100).unwrap()
         };
         let fine = page("CUDA_SUCCESS");
         assert!(

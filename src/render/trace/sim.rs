@@ -3,20 +3,19 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use cuda_pitfalls_calls::status::SIM_NOT_MODELLED;
-use cuda_pitfalls_core::text::{escape, lines};
+use cuda_pitfalls_core::text::escape;
 use cuda_pitfalls_trace::Trace;
 
 use super::entry::line_words;
 use super::place;
+use crate::block::Block;
+use crate::writer::terminal::{Screen, write};
 
-/// Returns the message before the program starts, for a terminal of this width.
-pub fn begin_message(machine: &str, width: usize) -> String {
+/// Returns the message before the program starts.
+pub fn begin_message(machine: &str, screen: Screen) -> String {
     let says = "no GPU that this program sees is real, and no kernel runs.";
-    lines::sentence(
-        "",
-        &format!("SIMULATED machine {}: {says}", escape::terminal(machine)),
-        width,
-    )
+    let says = format!("SIMULATED machine {machine}: {says}");
+    write(&[Block::heading(1, says)], screen)
 }
 
 /// Returns the functions that a program called and that are not modeled, each with the user's own line of the first
@@ -43,25 +42,19 @@ pub fn unmodeled_functions(trace: Option<&Trace>, told: &BTreeSet<String>) -> Ve
 
 /// Returns the message after the program has ended. `absent` are the functions that the program looked up and that do
 /// not exist.
-pub fn end(machine: &str, unmodelled: &[String], absent: &[String], width: usize) -> String {
-    let mut out = lines::sentence(
-        "",
-        &format!(
-            "That was the SIMULATED machine {}.",
-            escape::terminal(machine)
-        ),
-        width,
-    );
+pub fn end(machine: &str, unmodelled: &[String], absent: &[String], screen: Screen) -> String {
+    let says = format!("That was the SIMULATED machine {machine}.");
+    let mut blocks = vec![Block::heading(1, says)];
     if !unmodelled.is_empty() {
         let says = format!(
             "Not modeled, so each returned {SIM_NOT_MODELLED}: {}",
             unmodelled.join(", ")
         );
-        out.push_str(&lines::sentence("", &says, width));
+        blocks.push(Block::paragraph(says));
     }
     if !absent.is_empty() {
-        let says = format!("Not in this NVML: {}", escape::terminal(&absent.join(", ")));
-        out.push_str(&lines::sentence("", &says, width));
+        let says = format!("Not in this NVML: {}", absent.join(", "));
+        blocks.push(Block::paragraph(says));
     }
-    out
+    write(&blocks, screen)
 }

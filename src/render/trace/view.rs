@@ -10,6 +10,7 @@ use super::ledger::{self, LedgerRoom};
 use super::{Alike, TraceView, alike_key, place, proof, timeline, totals, unseen};
 use crate::block::{Block, Entry, Span, Table, Text, Tone};
 use crate::html::page;
+use crate::writer::terminal::Screen;
 use crate::writer::{html, markdown, terminal};
 use cuda_pitfalls_answers::refused::RefusedCall;
 use cuda_pitfalls_core::machine;
@@ -97,7 +98,8 @@ struct TraceForm<'v, 'a> {
 }
 
 /// Returns the text for a terminal, where the last lines are seen first.
-pub(super) fn text(seen: &TraceView, width: usize) -> String {
+pub(super) fn text(seen: &TraceView, screen: impl Into<Screen>) -> String {
+    let screen: Screen = screen.into();
     let view = TraceForm::new(seen, TERMINAL);
     let mut blocks = banner_blocks(seen);
     blocks.extend(view.listed.values().cloned());
@@ -115,7 +117,8 @@ pub(super) fn text(seen: &TraceView, width: usize) -> String {
         blocks.extend([Block::Gap, Block::paragraph(seen.totals.join(" · "))]);
     }
     blocks.extend(view.to_change());
-    terminal::write(&blocks, width.max(NARROWEST))
+    let width = screen.width.max(NARROWEST);
+    terminal::write(&blocks, Screen { width, ..screen })
 }
 
 /// Returns the page for an issue or a job summary, with stacks folded.
@@ -1001,7 +1004,7 @@ train.py:52: a context on a GPU that is not used
             assert!(html.len() < 2_000_000, "{} bytes", html.len());
             crate::fixture::assert_closed(&html);
             for form in [text, markdown, html] {
-                assert!(form.contains("more events; the document contains them all"));
+                assert!(form.contains("more events; the document has them all"));
             }
         }
     }

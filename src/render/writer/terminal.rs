@@ -28,20 +28,57 @@ pub enum Style {
     Colour,
 }
 
+/// Where text is shown: its width in columns, and its coloring.
+#[derive(Clone, Copy, Debug)]
+pub struct Screen {
+    /// The maximum width of a line, in columns.
+    pub width: usize,
+    /// The coloring of words.
+    pub style: Style,
+}
+
+impl Screen {
+    /// Returns the screen with at most this width.
+    pub(crate) fn at_most(self, width: usize) -> Screen {
+        let width = self.width.min(width);
+        Screen { width, ..self }
+    }
+}
+
+impl From<usize> for Screen {
+    fn from(width: usize) -> Screen {
+        let style = Style::Plain;
+        Screen { width, style }
+    }
+}
+
+/// The ANSI codes of headings and names, and of a banner.
+const BOLD: &str = "1";
+const CONSPICUOUS: &str = "1;33";
+
 impl Style {
     /// Returns the words in the color of this ANSI code.
-    pub(crate) fn paint_words(self, code: &str, words: &str) -> String {
+    pub fn paint_words(self, code: &str, words: &str) -> String {
         match self {
             Style::Plain => words.to_owned(),
             Style::Colour => format!("\x1b[{code}m{words}\x1b[0m"),
         }
     }
+
+    /// Returns each line that is written in the color of this ANSI code.
+    fn paint_lines(self, code: &str, write: impl Fn(&mut String)) -> String {
+        let mut out = String::new();
+        write(&mut out);
+        let lines = out.lines();
+        let painted = lines.map(|line| self.paint_words(code, line) + "\n");
+        painted.collect()
+    }
 }
 
-/// Returns the blocks on lines of at most `width` columns, with a newline at the end. Code may be longer.
-pub(crate) fn write(blocks: &[Block], width: usize) -> String {
+/// Returns the blocks on lines of a screen's width, with a newline at the end. Code may be longer.
+pub(crate) fn write(blocks: &[Block], screen: impl Into<Screen>) -> String {
     let mut out = String::new();
-    write_blocks(&mut out, blocks, width);
+    write_blocks(&mut out, blocks, screen.into());
     out.lines().map(|line| guard_command(line) + "\n").collect()
 }
 
@@ -55,28 +92,31 @@ fn guard_command(line: &str) -> String {
     }
 }
 
-fn write_blocks(out: &mut String, blocks: &[Block], width: usize) {
+fn write_blocks(out: &mut String, blocks: &[Block], screen: Screen) {
     for block in blocks {
-        write_block(out, block, width);
+        write_block(out, block, screen);
     }
 }
 
-fn write_block(out: &mut String, block: &Block, width: usize) {
+fn write_block(out: &mut String, block: &Block, screen: Screen) {
+    let Screen { width, style } = screen;
     match block {
         Block::Heading(_, text) => {
             write_gap(out);
-            write_text(out, "", text, width);
+            *out += &style.paint_lines(BOLD, |lines| write_text(lines, "", text, width));
         }
         Block::Paragraph(text) => write_text(out, "", text, width),
-        Block::Note(word, text) => write_text(out, word, text, width),
-        Block::Banner(text) => *out += &banner_text(text, width),
+        Block::Note(word, text) => write_text(out, &style.paint_words(BOLD, word), text, width),
+        Block::Banner(text) => {
+            *out += &style.paint_lines(CONSPICUOUS, |lines| *lines += &banner_text(text, width));
+        }
         Block::Badges(badges) => {
             let words = listed(badges.iter().map(|(_, words)| words), "");
             *out += &sentence("", &words, width);
         }
         Block::Prose(_) | Block::OnPages(_) | Block::Chart(_) | Block::Drawn(_) => {}
-        Block::Section { blocks, .. } => write_blocks(out, blocks, width),
-        Block::Fact(name, text) => write_fact(out, "", name, text, width),
+        Block::Section { blocks, .. } => write_blocks(out, blocks, screen),
+        Block::Fact(name, text) => write_fact(out, "", name, text, screen),
         Block::List(items) => items
             .iter()
             .for_each(|item| write_text(out, "- ", item, width)),
@@ -85,34 +125,41 @@ fn write_block(out: &mut String, block: &Block, width: usize) {
                 write_text(out, &format!("{number:>2}. "), item, width);
             }
         }
-        Block::Table(table) => write_table(out, table, width),
+        Block::Table(table) => write_table(out, table, screen),
         Block::Code(_, lines) => lines
             .iter()
             .for_each(|line| *out += &code_line(&escape::terminal(line), width)),
         Block::Fold(summary, blocks) => {
             write_text(out, "", &summary.into(), width);
-            write_blocks(out, blocks, width);
+            write_blocks(out, blocks, screen);
         }
-        Block::Entry(entry) => write_entry(out, entry, width),
+        Block::Entry(entry) => write_entry(out, entry, screen),
         Block::Gap => write_gap(out),
     }
 }
 
-fn write_entry(out: &mut String, entry: &Entry, width: usize) {
-    write_beside(out, &shown(&entry.title.0), &entry.aside, width);
-    for line in write(&entry.body, width.saturating_sub(INDENT.len())).lines() {
+fn write_entry(out: &mut String, entry: &Entry, screen: Screen) {
+    let title = shown(&entry.title.0);
+    *out += &screen.style.paint_lines(BOLD, |lines| {
+        write_beside(lines, &title, &entry.aside, screen.width);
+    });
+    let room = screen.width.saturating_sub(INDENT.len());
+    for line in write(&entry.body, screen.at_most(room)).lines() {
         *out += format!("{INDENT}{line}").trim_end();
         out.push('\n');
     }
 }
 
-fn write_table(out: &mut String, table: &Table, width: usize) {
+fn write_table(out: &mut String, table: &Table, screen: Screen) {
     if !table.caption.is_empty() {
-        *out += &sentence("", &table.caption, width);
+        *out += &sentence("", &table.caption, screen.width);
     }
-    match table.records {
-        Some(_) => write_records(out, table, width),
-        None => *out += &table_lines(table, width),
+    // A table in which names would be broken is one of records.
+    match (table.records, table_lines(table, screen)) {
+        (Some(_), _) => write_records(out, table, screen),
+        (None, Some(lines)) => *out += &lines,
+        // An escape of `guard_command` takes three columns.
+        (None, None) => write_records(out, table, screen.at_most(screen.width - 3)),
     }
 }
 
@@ -154,29 +201,30 @@ fn write_gap(out: &mut String) {
     }
 }
 
-fn write_fact(out: &mut String, indent: &str, name: &str, text: &Text, width: usize) {
+fn write_fact(out: &mut String, indent: &str, name: &str, text: &Text, screen: Screen) {
+    let Screen { width, style } = screen;
     let name = escape::terminal(name);
     let fill = NAME.saturating_sub(display_columns(&name)).max(1);
-    let head = format!("{indent}{name}{:fill$}", "");
+    let head = format!("{indent}{}{:fill$}", style.paint_words(BOLD, &name), "");
     if display_columns(&head) * 2 <= width {
         write_text(out, &head, text, width);
     } else {
         // Next to a name that is too long there is no room.
-        let text = Text::from(head.trim_start()).then(text.clone());
+        let text = Text::from(name + " ").then(text.clone());
         write_text(out, indent, &text, width);
     }
 }
 
 /// Writes each row with its number, and its other cells as facts.
-fn write_records(out: &mut String, table: &Table, width: usize) {
+fn write_records(out: &mut String, table: &Table, screen: Screen) {
     for (row, number) in table.rows.iter().zip(1..) {
         let mut cells = table.columns.iter().zip(row);
         cells
             .next()
             .into_iter()
-            .for_each(|(_, first)| write_text(out, &format!("{number:>2}. "), first, width));
-        for (name, cell) in cells.filter(|(_, cell)| !cell.0.is_empty()) {
-            write_fact(out, INDENT, name, cell, width);
+            .for_each(|(_, first)| write_text(out, &format!("{number:>2}. "), first, screen.width));
+        for (name, cell) in cells.filter(|(_, cell)| !shown(&cell.0).is_empty()) {
+            write_fact(out, INDENT, name, cell, screen);
         }
     }
 }
@@ -226,14 +274,16 @@ fn banner_text(text: &str, width: usize) -> String {
     out + &rule + "\n"
 }
 
-fn table_lines(table: &Table, width: usize) -> String {
+/// Returns a table; `None` if its columns are too narrow for the longest words in them.
+fn table_lines(table: &Table, screen: Screen) -> Option<String> {
     let mut lines = comfy_table::Table::new();
-    let width = u16::try_from(width).unwrap_or(u16::MAX);
+    let width = u16::try_from(screen.width).unwrap_or(u16::MAX);
     lines
         .set_content_arrangement(ContentArrangement::Dynamic)
         .set_width(width);
     lines.load_style(STYLE);
     let is_bare = table.columns.iter().all(String::is_empty);
+    let names: Vec<Text> = table.columns.iter().map(Text::from).collect();
     if !is_bare {
         lines.set_header(table.columns.iter().map(|name| escape::terminal(name)));
     }
@@ -245,25 +295,49 @@ fn table_lines(table: &Table, width: usize) -> String {
         }));
     }
     // Names are searched for and copied.
-    let longest = table
-        .rows
-        .iter()
-        .filter_map(|row| Some(display_columns(&shown(&row.first()?.0))))
-        .max()
-        .unwrap_or(0);
-    let names = u16::try_from(longest + 1)
-        .unwrap_or(width)
-        .min(width / 5 * 3);
-    for (index, column) in lines.column_iter_mut().enumerate() {
-        column.set_padding((0, 1));
-        if is_bare && index == 0 {
-            column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(names)));
+    let mut least = vec![0; names.len()];
+    for row in table.rows.iter().chain([&names]) {
+        for (index, (columns, cell)) in least.iter_mut().zip(row).enumerate() {
+            *columns = (*columns).max(match index {
+                0 if is_bare => display_columns(&shown(&cell.0)).min(screen.width / 5 * 3),
+                _ => longest_word(cell),
+            });
         }
     }
-    lines
-        .lines()
-        .map(|line| format!("{}\n", line.trim_end()))
-        .collect()
+    if is_bare {
+        least.truncate(1);
+    } else if least.iter().map(|columns| columns + 2).sum::<usize>() > screen.width + 1 {
+        return None;
+    }
+    for (index, column) in lines.column_iter_mut().enumerate() {
+        column.set_padding((0, 1));
+        if let Some(Ok(columns)) = least.get(index).map(|columns| u16::try_from(columns + 1)) {
+            column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(columns)));
+        }
+    }
+    let mut out = String::new();
+    for line in lines.lines() {
+        let painted = match line.split_once("  ") {
+            Some((name, rest)) if is_bare && !name.is_empty() => {
+                format!("{}  {rest}", screen.style.paint_words(BOLD, name))
+            }
+            _ => line,
+        };
+        out += painted.trim_end();
+        out.push('\n');
+    }
+    Some(out)
+}
+
+/// Returns the columns of the longest word of a cell.
+fn longest_word(cell: &Text) -> usize {
+    let mut longest = 0;
+    for line in cell.0.split(|span| *span == Span::Break) {
+        for word in escape::terminal(&shown(line)).split(' ') {
+            longest = longest.max(display_columns(word));
+        }
+    }
+    longest
 }
 
 /// Returns a line of a program, which is broken only if it is too long: at a space, with the rest indented further.

@@ -12,9 +12,6 @@ use cuda_pitfalls_core::report::{StoreError, Stored};
 use cuda_pitfalls_core::text::escape;
 use cuda_pitfalls_render::fleet::{FleetForm, render as rendered};
 
-/// Width of text that is not printed on a terminal, in columns.
-const COLUMNS: usize = 80;
-
 #[derive(Debug, clap::Args)]
 pub(in crate::cli) struct FleetRenderArguments {
     /// A fleet report written by `fleet merge`.
@@ -48,11 +45,11 @@ pub(super) fn read(path: &Path) -> Result<Fleet, CliError> {
 
 pub(in crate::cli) fn render(arguments: &FleetRenderArguments) -> Outcome {
     let fleet = read(&arguments.fleet).map_err(|why| fail(why, Exit::Usage, false))?;
-    let width = match &arguments.out {
-        None => terminal::width_or(&std::io::stdout(), COLUMNS),
-        Some(_) => COLUMNS,
+    let screen = match &arguments.out {
+        None => terminal::screen(&std::io::stdout()),
+        Some(_) => terminal::WIDTH.into(),
     };
-    let made = rendered(&fleet, arguments.form, width, arguments.docs.as_deref());
+    let made = rendered(&fleet, arguments.form, screen, arguments.docs.as_deref());
     let text = made.map_err(|error| {
         let why = format!("the fleet cannot be written as JSON: {error}");
         fail(why, Exit::Internal, false)

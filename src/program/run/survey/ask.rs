@@ -188,12 +188,12 @@ impl SurveyRun<'_> {
         finish_document(&mut document, &store, exit, |document| {
             let json = serde_json::to_string(document);
             let path = self.folder.join(document.kind.file());
-            let form = if self.run.asked.quiet {
-                render::survey_ending
+            let path = path.to_string_lossy();
+            let text = if self.run.asked.quiet {
+                render::survey_ending(document, &path)
             } else {
-                render::text
+                render::text(document, &path, self.console.screen)
             };
-            let text = form(document, &path.to_string_lossy());
             self.console.finish_survey(&text, json)
         })
     }

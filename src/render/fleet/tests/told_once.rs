@@ -164,7 +164,8 @@ fn what_is_unexpected_everywhere_is_not_good_news() {
         "{metrics}"
     );
     assert!(
-        changes::render_merge(&fleet, "x").contains("Unexpected  context/q01 on all 5 machines\n")
+        changes::render_merge(&fleet, "x", 100.into())
+            .contains("Unexpected  context/q01 on all 5 machines\n")
     );
 }
 
