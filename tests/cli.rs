@@ -449,9 +449,9 @@ fn an_unknown_selector_ends_with_usage_and_names_the_nearest() {
         ("nosuch.toml", "nosuch.toml"),
         (
             &here,
-            "is a folder here and none of the program's; name its files",
+            "is a directory here, not a directory of scenarios; give its files instead",
         ),
-        (".", "`.` is a folder here"),
+        (".", "`.` is a directory here"),
         (&absent, "is not a file, and no scenario matches it"),
     ] {
         scratch.run(&["run", selector]).ended(2, "usage").says(said);
@@ -476,7 +476,7 @@ fn a_name_or_a_text_that_is_none_is_refused_in_words() {
         scratch
             .run(arguments)
             .ended(2, "usage")
-            .says("not standard output; a file of this name is ./-");
+            .says("does not mean standard output here; write ./- for a file of this name");
         assert!(!root().join("-").exists(), "{arguments:?}");
     }
     for (text, said) in [
@@ -875,5 +875,5 @@ fn manual_pages_are_one_for_the_program_and_one_for_each_command() {
     scratch
         .run(&["man", "--out", &folder])
         .ended(74, "not_durable")
-        .says("it is a link");
+        .says("it is a symbolic link");
 }

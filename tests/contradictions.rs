@@ -81,7 +81,7 @@ const CONTRADICTIONS: &[Contradiction] = &[
     ("it is complete and was interrupted", true, |report| {
         (report["complete"], report["run"]["interrupted"]) = (true.into(), "SIGINT".into());
     }),
-    ("the machine has one GPU twice", true, |report| {
+    ("the machine lists a GPU twice", true, |report| {
         repeat_first(&mut report["machine"]["gpus"])
     }),
     ("a GPU reserves more than it has", true, |report| {
@@ -606,18 +606,18 @@ fn a_report_made_for_a_request_is_no_other_requests() {
     scratch
         .run(&["judge", &path, "--nonce", "k8"])
         .ended(2, "usage")
-        .says("it was made for another request");
+        .says("the report was made for another request");
     json["run"]["nonce"] = "k8".into();
     let renamed = scratch.file("renamed.json", json.to_string());
     scratch
         .run(&["judge", &renamed, "--nonce", "k8"])
         .ended(2, "usage")
-        .says("take turns as the seed of the run says");
+        .says("alternate as the seed of the run requires");
     let old = root().join("reports/survey-mask-h100-x4");
     scratch
         .run(&["judge", &old.to_string_lossy(), "--nonce", "k8"])
         .ended(2, "usage")
-        .says("the report has none");
+        .says("the report was not made with `run --nonce`");
     for bad in ["", "two words", "\u{1b}[31m", &"x".repeat(129)] {
         scratch
             .run(&["run", "--nonce", bad, "--on", "sim"])

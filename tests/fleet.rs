@@ -414,7 +414,7 @@ fn what_has_no_reports_replaces_nothing() {
     for input in [&empty, &none] {
         merge(&scratch, &[input])
             .ended(4, "nothing_measured")
-            .prints("stays as it was");
+            .prints("is unchanged");
         assert_eq!(merged(&scratch), before, "{input}");
     }
     for arguments in [

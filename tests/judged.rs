@@ -202,7 +202,7 @@ fn a_file_that_asks_something_else_is_refused() {
     scratch
         .run(&["judge", &stored, "--with", &own])
         .ended(2, "usage")
-        .says("makes other calls than those that were measured");
+        .says("makes calls that differ from the measured ones");
 }
 
 /// Returns every command that reads a document, with the path of one.

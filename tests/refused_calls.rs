@@ -11,7 +11,7 @@ const REFUSED: [(&str, bool, &str); 10] = [
     (
         "c.cuInit(0); sys.exit(c.cuDeviceGet(ctypes.byref(p), 3) and 1)",
         true,
-        "The call asked for device 3. Inside the process number 3 of CUDA_VISIBLE_DEVICES is device 1. The program requested",
+        "The call asked for device 3. Inside the process GPU 3 of CUDA_VISIBLE_DEVICES is device 1. The program requested",
     ),
     // A number that is in no mask, and more than any process can see.
     (
@@ -27,7 +27,7 @@ const REFUSED: [(&str, bool, &str); 10] = [
     (
         "os.environ['CUDA_VISIBLE_DEVICES'] = '0'; c.cuInit(0); sys.exit(c.cuDevicePrimaryCtxRetain(ctypes.byref(p), 3) and 1)",
         true,
-        "the process sees 1 GPU, as device 0. The call asked for device 3. The process set the mask at <string>:1: a count of GPUs",
+        "the process sees 1 GPU, as device 0. The call asked for device 3. The process set the mask at <string>:1: a GPU count",
     ),
     (
         "c.cuInit(0); c.cuDevicePrimaryCtxRetain(ctypes.byref(p), 0); c.cuCtxSetCurrent(p); \
@@ -39,12 +39,12 @@ const REFUSED: [(&str, bool, &str); 10] = [
         "c.cuInit(0); c.cuDevicePrimaryCtxRetain(ctypes.byref(p), 0); c.cuCtxSetCurrent(p); c.cuCtxSetCurrent(None); \
          c.cuMemAlloc_v2(ctypes.byref(p), 9)",
         false,
-        "A context was current in this thread before and is not now",
+        "A context was current in this thread before but no longer is",
     ),
     (
         "c.cuInit(0); pid = os.fork(); pid or os._exit(c.cuDevicePrimaryCtxRetain(ctypes.byref(p), 0) and 1); os.wait()",
         false,
-        "after that had called cuInit at <string>:1: it cannot use CUDA.",
+        "after the parent had called cuInit at <string>:1, so it cannot use CUDA.",
     ),
     // Nothing is known of the cause.
     (

@@ -175,7 +175,7 @@ fn a_matrix_says_since_when_and_two_of_them_can_be_compared() {
         ],
     )
     .ended(0, "ok")
-    .says("known already");
+    .says("already known");
     let other = scratch.at("other");
     fs::create_dir(&other).expect("a folder");
     let text = fs::read_to_string(folder(&scratch).join("environment-framework-3.json"))
@@ -371,7 +371,7 @@ fn unusable_range_end_is_rejected_with_neighbors() {
             "framework",
             "1",
             "6rc1",
-            "framework 6rc1 is a pre-release: --pre tries these too. Nearest: 2, 6.",
+            "framework 6rc1 is a pre-release; --pre includes these. Nearest: 2, 6.",
         ),
         (
             "framework",
@@ -383,7 +383,7 @@ fn unusable_range_end_is_rejected_with_neighbors() {
             "framwork",
             "1",
             "9",
-            "framwork 9 is not in the index: there is no package of this name.",
+            "framwork 9 is not in the index, which has no package of this name.",
         ),
     ];
     for (package, good, bad, says) in ends {

@@ -246,7 +246,7 @@ fn each_line_is_told_by_what_it_does() {
         why("exits"),
         (
             "exited_early".to_string(),
-            "it left in the asked line (exit code 3)".to_string()
+            "it exited in the measured line (exit code 3)".to_string()
         )
     );
     assert_eq!(why("crashes").0, "crashed");
@@ -289,7 +289,7 @@ fn hanging_row_is_killed_and_survey_continues() {
     let why = hangs.unmeasured.expect("nothing is known of it");
     assert_eq!(
         why.detail,
-        "the asked line did not end within 10 s, and it was killed"
+        "the measured line did not end within 10 s, and it was killed"
     );
     assert_eq!(
         hangs.invalid,

@@ -301,7 +301,7 @@ fn needs_are_chosen_by_what_the_programs_ask_for() {
         &["needs", "nothing-like-it", "--on", "sim:h200-x1", "--quick"],
     )
     .ended(2, "usage")
-    .says("asks nothing about `nothing-like-it`");
+    .says("has nothing like `nothing-like-it`");
     let asked = ["eventfd2", "!ENOSYS", "--on", "sim:h200-x1", "--quick"];
     let rows: Vec<NeedRow> = printed(&scratch, SurveyKind::Needs, &asked);
     let chosen: Vec<String> = rows
@@ -583,7 +583,7 @@ fn a_survey_is_resumed_only_as_what_it_was() {
     };
     refused(
         &["mask", "--on", "sim:h200-x1"],
-        "that is a survey of calls, not of mask",
+        "it is a survey of calls, not of mask",
     );
     refused(
         &["calls", "cuInit", "--on", "sim:h200-x2", "--quick"],

@@ -477,7 +477,7 @@ fn trace_needs_no_dashes_and_writes_summary_file() {
     std::os::unix::fs::symlink(&victim, &file).expect("a link");
     let refused = scratch.run(&words).ended(2, "usage");
     assert!(
-        refused.stderr.contains("it is a link") && refused.stdout.is_empty(),
+        refused.stderr.contains("it is a symbolic link") && refused.stdout.is_empty(),
         "{refused:?}"
     );
     fs::remove_file(&file).expect("ours");
@@ -1105,7 +1105,7 @@ fn a_full_disk_is_reported_and_the_program_ends_as_it_would() {
         );
         assert_eq!(ran.code, Some(code), "{ran:?}");
         assert!(
-            ran.stderr.contains("the trace is not whole on disk"),
+            ran.stderr.contains("the trace is incomplete on disk"),
             "{}",
             ran.stderr
         );

@@ -158,7 +158,7 @@ fn no_such_ordinal(program: &ProgramHistory, event: &TraceEvent) -> Option<Strin
             && number >= visible
             && asked.is_none_or(|asked| asked == number)
         {
-            numbers.push(format!("number {number} of {MASK} is device {at}"));
+            numbers.push(format!("GPU {number} of {MASK} is device {at}"));
         }
     }
     if !numbers.is_empty() {
@@ -171,7 +171,7 @@ fn no_such_ordinal(program: &ProgramHistory, event: &TraceEvent) -> Option<Strin
         let line = write.stack.place();
         let at = line.map_or_else(String::new, |line| format!(" at {line}"));
         says.push_str(&format!(
-            " The process set the mask{at}: a count of GPUs that was taken before that does not hold."
+            " The process set the mask{at}: a GPU count taken before that no longer holds."
         ));
     }
     Some(says)
@@ -179,7 +179,7 @@ fn no_such_ordinal(program: &ProgramHistory, event: &TraceEvent) -> Option<Strin
 
 fn no_context(program: &ProgramHistory, event: &TraceEvent) -> Option<String> {
     if event.selected_by == Some(event.tid) {
-        let lost = "A context was current in this thread before and is not now: it was taken from the thread or destroyed.";
+        let lost = "A context was current in this thread before but no longer is: it was removed from the thread or destroyed.";
         return Some(lost.to_owned());
     }
     let mut selector = String::new();
@@ -213,7 +213,7 @@ fn forked_after_init(history: &History, event: &TraceEvent) -> Option<String> {
         .unwrap_or_default();
     let parent = fork.parent;
     Some(format!(
-        "Process {} was forked by process {parent} after that had called cuInit{begun}: it cannot use CUDA.",
+        "Process {} was forked by process {parent} after the parent had called cuInit{begun}, so it cannot use CUDA.",
         event.pid
     ))
 }

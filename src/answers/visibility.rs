@@ -177,7 +177,7 @@ pub fn listed(text: &str) -> Result<Vec<ListedGpu>, (usize, GpuListError)> {
 pub enum GpuListError {
     /// The line has no UUID.
     #[error(
-        "no UUID of the form GPU-xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx; `nvidia-smi -L` prints such a list"
+        "there is no UUID of the form GPU-xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx; `nvidia-smi -L` prints a list of them"
     )]
     NoUuid,
     /// The line is a MIG instance.
@@ -186,7 +186,7 @@ pub enum GpuListError {
     )]
     Mig,
     /// The UUID is listed twice.
-    #[error("this GPU was listed before")]
+    #[error("this GPU is already in the list")]
     Twice,
 }
 

@@ -64,7 +64,7 @@ fn parse_constants(text: &'static str) -> Result<Vec<Constants>, Wrong> {
             .ok_or(TableError::Line("expected `name = value`"))?;
         let set = sets
             .last_mut()
-            .ok_or(TableError::Line("a constant of no set"))?;
+            .ok_or(TableError::Line("a constant outside any set"))?;
         set.values.push((name, number(value)?));
         Ok(())
     })?;
@@ -97,7 +97,7 @@ mod tests {
                 .unwrap_err()
                 .1
                 .to_string()
-                .contains("no set")
+                .contains("outside any set")
         );
     }
 }

@@ -61,7 +61,7 @@ impl Way {
         if let Some(set) = Constants::find(text) {
             return Ok(Way::Constant(set));
         }
-        let unknown = TableError::Word(text, "is no way to pass a parameter");
+        let unknown = TableError::Word(text, "is not a way to pass a parameter");
         if let Some(of) = text.strip_prefix("fat binary ") {
             return Ok(Way::FatBinary(of));
         }
@@ -137,7 +137,7 @@ fn parse_types(text: &'static str) -> Result<HashMap<&'static str, Way>, Wrong> 
         let way = Way::read(way)?;
         for of in types.split(", ") {
             if ways.insert(of, way).is_some() {
-                return Err(TableError::Word(of, "has a way already"));
+                return Err(TableError::Word(of, "already has a way"));
             }
         }
         Ok(())
@@ -172,10 +172,10 @@ pub(crate) fn calls(text: &'static str) -> Result<Vec<Call>, Wrong> {
         } else if indented {
             let call = calls
                 .last_mut()
-                .ok_or(TableError::Line("an earlier prototype of no call"))?;
+                .ok_or(TableError::Line("an earlier prototype without its call"))?;
             call.earlier = Some(parse_earlier(said)?);
         } else {
-            let library = library.ok_or(TableError::Line("a call of no library"))?;
+            let library = library.ok_or(TableError::Line("a call outside any library"))?;
             calls.push(call(library, said)?);
         }
         Ok(())
@@ -272,7 +272,9 @@ fn parse_param(said: &'static str) -> Result<Param, TableError> {
     let (c_type, name) = (declared[..start].trim_end(), name(&declared[start..])?);
     let kind = match (mode, always) {
         ("" | "rest", Some(value)) if way.is_none() => Some(ParamKind::Fixed(value as u64)),
-        (_, Some(_)) => return Err(TableError::Word(name, "has a value, and so nothing else")),
+        (_, Some(_)) => {
+            return Err(TableError::Word(name, "with a value takes nothing else"));
+        }
         ("", None) => way.or_else(|| way_of(c_type)).and_then(Way::input_kind),
         ("out", None) => written(way, c_type).map(ParamKind::Out),
         ("zeroed", None) => written(way, c_type).filter(is_all_zero).map(ParamKind::Out),
@@ -282,15 +284,15 @@ fn parse_param(said: &'static str) -> Result<Param, TableError> {
     match (mode, c_type.is_empty(), &kind, default) {
         ("rest", false, ..) => Err(TableError::Word(
             name,
-            "is the rest of a parameter, and has no C type",
+            "is the rest of a parameter, so it cannot have a C type",
         )),
         ("" | "out" | "zeroed", true, ..) => Err(TableError::Word(name, "has no C type")),
-        ("out", false, ..) if c_type.starts_with("const ") && !c_type.ends_with("**") => Err(
-            TableError::Word(name, "is written by the callee, and const"),
-        ),
+        ("out", false, ..) if c_type.starts_with("const ") && !c_type.ends_with("**") => {
+            Err(TableError::Word(name, "is written by the callee but const"))
+        }
         (_, _, ParamKind::Out(_), Some(_)) => Err(TableError::Word(
             name,
-            "is written by the callee, and has a default",
+            "is written by the callee but has a default",
         )),
         _ => Ok(Param {
             name,
@@ -375,16 +377,14 @@ mod tests {
 
     #[test]
     fn what_is_wrong_in_a_line_is_said() {
-        assert!(why("f(CUcontxt c): Does.").contains("`c`: how `CUcontxt` is passed is not known"));
-        assert!(why("f(out void *p): Does.").contains("not known"));
-        assert!(why("f(int x: itn): Does.").contains("`itn` is no way"));
+        assert!(why("f(CUcontxt c): Does.").contains("`c`: it is unknown how to pass `CUcontxt`"));
+        assert!(why("f(out void *p): Does.").contains("unknown"));
+        assert!(why("f(int x: itn): Does.").contains("`itn` is not a way"));
         assert!(why("f(int x := two): Does.").contains("`two` is not a number"));
         assert!(why("f(int x: pid := 2): Does.").contains("nothing else"));
         assert!(why("f(out const CUcontext *c): Does.").contains("const"));
-        assert!(why("f(zeroed nvmlMemory_v2_t *m): Does.").contains("not known"));
-        assert!(
-            why("f(x): Does.").contains("no C type") || why("f(x): Does.").contains("not known")
-        );
+        assert!(why("f(zeroed nvmlMemory_v2_t *m): Does.").contains("unknown"));
+        assert!(why("f(x): Does.").contains("no C type") || why("f(x): Does.").contains("unknown"));
         assert!(why("f() since: Does.").contains("`since` is not an effect"));
         assert!(why("f() since 12: Does.").contains("not a version"));
         assert!(why("f(int x) Does.").contains("colon"));
@@ -400,7 +400,7 @@ mod tests {
                 .unwrap_err()
                 .1
                 .to_string()
-                .contains("no library")
+                .contains("outside any library")
         );
         assert!(
             calls("library libcuba")

@@ -120,7 +120,7 @@ fn parse_structs(text: &'static str) -> Result<Structs, Wrong> {
                     .last_mut()
                     .map(|template| member.into_template(template))
             };
-            return put.ok_or(TableError::Line("a member of no struct"))?;
+            return put.ok_or(TableError::Line("a member outside any struct"))?;
         }
         let (whose, rest) = said.split_once(' ').unwrap_or((said, ""));
         let (name, size) = rest
@@ -209,7 +209,7 @@ impl Member {
             Some(("text", bytes)) => (FieldType::Text(parse_small(bytes)?), parse_small(bytes)?),
             None if is == "i32" => (FieldType::I32, 4),
             None if is == "u64" => (FieldType::U64, 8),
-            _ => return Err(TableError::Word(is, "is no way to read a member")),
+            _ => return Err(TableError::Word(is, "is not a way to read a member")),
         };
         self.check_inside(bytes, layout.size)?;
         layout.fields.push(StructField {
@@ -257,7 +257,7 @@ mod tests {
                 .unwrap()
                 .1
                 .to_string()
-                .contains("not inside")
+                .contains("not in it")
         );
     }
 }

@@ -24,9 +24,9 @@ impl fmt::Display for TableError {
             TableError::Word(word, why) => write!(f, "`{word}` {why}"),
             TableError::Found(expected, found) => write!(f, "expected {expected}, found `{found}`"),
             TableError::CType(name, c_type) => {
-                write!(f, "`{name}`: how `{c_type}` is passed is not known")
+                write!(f, "`{name}`: it is unknown how to pass `{c_type}`")
             }
-            TableError::Given(name) => write!(f, "the author's word of `{name}` is not inside it"),
+            TableError::Given(name) => write!(f, "the author's word for `{name}` is not in it"),
         }
     }
 }

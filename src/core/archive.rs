@@ -52,9 +52,7 @@ pub enum Problem {
 impl Problem {
     fn from_io(error: &io::Error) -> Problem {
         match error.kind() {
-            io::ErrorKind::UnexpectedEof => {
-                Problem::Truncated("the file ends in the middle".to_owned())
-            }
+            io::ErrorKind::UnexpectedEof => Problem::Truncated("the file is truncated".to_owned()),
             io::ErrorKind::InvalidData | io::ErrorKind::InvalidInput => {
                 Problem::Wrong(error.to_string())
             }
@@ -65,7 +63,7 @@ impl Problem {
     fn too_large() -> Problem {
         let most = MOST_BYTES >> 20;
         Problem::Wrong(format!(
-            "it is larger than {most} MiB; `render --as compact` makes a small one of a report"
+            "it is larger than {most} MiB; `render --as compact` writes a smaller report"
         ))
     }
 }
@@ -117,7 +115,7 @@ fn walk_folder(
     take: &mut impl FnMut(Result<Source, ArchiveDocument>),
 ) {
     let entries = match fs::read_dir(folder) {
-        _ if depth > DEEPEST => Err(format!("folders are entered {DEEPEST} deep")),
+        _ if depth > DEEPEST => Err(format!("directories are read to a depth of {DEEPEST}")),
         entries => entries.map_err(|error| error.to_string()),
     };
     let entries = match entries {
@@ -140,7 +138,7 @@ fn walk_folder(
         if data.is_dir() {
             walk_folder(&path, depth + 1, take);
         } else if data.is_symlink() && is_anothers(&data) && may_hold_documents(&path) {
-            let why = "it is a link of another user".to_owned();
+            let why = "it is a symbolic link of another user".to_owned();
             let path = path.to_string_lossy().into_owned();
             take(Err(ArchiveDocument {
                 path,

@@ -90,7 +90,7 @@ pub enum SelectError {
         nearest: Option<String>,
     },
     /// Every selected scenario was excluded again.
-    #[error("the selectors leave nothing: all that is selected is left out again")]
+    #[error("the selectors exclude everything that they select")]
     Nothing,
     /// A selector is ambiguous or cannot be parsed. The text has the reason.
     #[error("{0}")]

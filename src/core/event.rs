@@ -173,7 +173,7 @@ impl MappedLibrary {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LibraryError {
     /// A library that is neither known to be real nor simulated.
-    #[error("{0} is mapped, and it is unknown whether it is simulated")]
+    #[error("{0} is mapped, but it is unknown whether it is simulated")]
     Unknown(String),
     /// Some libraries are real, and some are simulated.
     #[error("real and simulated libraries are mixed")]

@@ -43,7 +43,7 @@ pub fn replace(
     {
         // Another user could otherwise make the program wait forever at a pipe.
         Ok(file) if !file.metadata()?.is_file() && is_anothers(&file.metadata()?) => {
-            Err(refused("it is a pipe or a device of another user"))
+            Err(refused("it is another user's pipe or device"))
         }
         Ok(mut file) if !file.metadata()?.is_file() => {
             fcntl_setfl(&file, fcntl_getfl(&file)? - OFlags::NONBLOCK)?;
@@ -99,7 +99,7 @@ pub fn folder_of(path: &Path) -> &Path {
         .unwrap_or(Path::new("."))
 }
 
-const LINK: &str = "it is a link: name the file that it leads to";
+const LINK: &str = "it is a symbolic link; give the path of its target";
 
 fn refused(why: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, why)
@@ -279,7 +279,7 @@ mod tests {
             .open(&pipe);
         assert_eq!(
             put(&pipe).unwrap_err().to_string(),
-            "it is a pipe or a device of another user"
+            "it is another user's pipe or device"
         );
     }
 }

@@ -51,7 +51,7 @@ impl fmt::Display for Refused {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotRefusable {
     /// The text is not the name of a system call of this architecture.
-    #[error("`{0}` is neither the path of a file, nor a system call, nor `nothing`")]
+    #[error("`{0}` is not a file path, a system call or `nothing`")]
     Unknown(String),
     /// The pattern has invalid wildcards.
     #[error("`{0}`: {1}")]
@@ -411,7 +411,7 @@ mod tests {
                 .parse::<Refused>()
                 .unwrap_err()
                 .to_string()
-                .contains("neither the path")
+                .contains("not a file path")
         );
         assert!(
             "/dev/["

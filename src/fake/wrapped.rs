@@ -180,7 +180,7 @@ impl ListedCalls {
                 let variant = format!("{name}{variant}");
                 assert!(
                     !self.lacking.contains(&variant),
-                    "shim/calls.txt: {variant} is wrapped and cannot be lacking"
+                    "shim/calls.txt: {variant} is wrapped, so it cannot be missing"
                 );
                 wrappers.push(Wrapper {
                     name: variant,

@@ -55,7 +55,7 @@ impl Folder {
             std::path::absolute(&parent).and_then(|parent| Folder::create_in(&parent, false));
         made.map_err(|error| {
             let why = format!(
-                "cannot make a private folder in `{}` (TMPDIR): {error}",
+                "cannot create a private directory in `{}` (TMPDIR): {error}",
                 parent.display()
             );
             io::Error::new(error.kind(), why)
@@ -76,7 +76,7 @@ impl Folder {
             .find(|byte| b":;$".contains(byte))
         {
             let why = format!(
-                "its name has a `{}`, which LD_LIBRARY_PATH cannot carry",
+                "its name contains `{}`, which LD_LIBRARY_PATH does not allow",
                 char::from(*byte)
             );
             return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
@@ -137,7 +137,7 @@ impl Drop for Folder {
         if let Err(error) = remove_folder(&path) {
             let path = escape::terminal(&path.to_string_lossy());
             let warning = format!(
-                "cuda-pitfalls: warning: the private folder {path} could not be removed: {error}"
+                "cuda-pitfalls: warning: cannot remove the private directory {path}: {error}"
             );
             output::print_line(&warning);
         }

@@ -108,7 +108,7 @@ pub fn can_run(folder: &Path) -> Result<(), ForwardingError> {
     if rustix::fs::statvfs(folder).is_ok_and(|about| about.f_flag.bits() & 8 != 0) {
         let folder = folder.display();
         let why = format!(
-            "{folder} is on a file system that runs no programs (noexec): set TMPDIR to another"
+            "{folder} is on a file system that is mounted noexec; set TMPDIR to a directory on another"
         );
         return Err(ForwardingError::Impossible(why));
     }

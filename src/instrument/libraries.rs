@@ -123,7 +123,7 @@ fn with_libcuda(
     if found.libraries.iter().any(|library| library.simulated) {
         return Err(no_libcuda(
             path,
-            "it belongs to the simulated machine, which `--on sim` asks",
+            "it belongs to the simulated machine; use `--on sim` to run on that",
         ));
     }
     Ok((

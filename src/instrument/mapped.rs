@@ -28,7 +28,7 @@ pub fn mapped_libraries() -> MappedLibraries {
     let Ok(maps) = std::fs::read("/proc/self/maps") else {
         mapped
             .unknown
-            .push("/proc/self/maps could not be read".to_string());
+            .push("cannot read /proc/self/maps".to_string());
         return mapped;
     };
     let mut paths: Vec<Vec<u8>> = mapped_paths(&maps).collect();

@@ -65,7 +65,7 @@ pub unsafe fn run(fd: RawFd) -> ! {
     missing.extend(action::lacks_mps(&calls));
     let mapped = crate::mapped::mapped_libraries();
     if let Some(path) = mapped.unknown.first() {
-        let message = format!("{path} is mapped, and it is unknown whether it is simulated");
+        let message = format!("{path} is mapped, but it is unknown whether it is simulated");
         let _ = channel.send(&Event::Broken { message });
         std::process::exit(70);
     }

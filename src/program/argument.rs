@@ -43,7 +43,7 @@ pub(crate) enum ArgumentError {
 /// it is standard input.
 pub(crate) fn file(text: &str) -> Result<PathBuf, &'static str> {
     match text {
-        "-" => Err("here it is not standard output; a file of this name is ./-"),
+        "-" => Err("`-` does not mean standard output here; write ./- for a file of this name"),
         text => Ok(text.into()),
     }
 }
@@ -135,7 +135,7 @@ pub(crate) fn parse_nonce(text: &str) -> Result<String, &'static str> {
     if is_plain && fits {
         Ok(text.to_string())
     } else {
-        Err("1 to 128 letters, digits and signs of ASCII, without spaces")
+        Err("1 to 128 visible ASCII characters, without spaces")
     }
 }
 
@@ -181,7 +181,7 @@ pub(crate) fn versions(text: &str) -> Result<(String, String), &'static str> {
 }
 
 pub(crate) fn parse_shard(text: &str) -> Result<Shard, &'static str> {
-    Shard::parse(text).ok_or("a part and how many parts there are, such as 1/4")
+    Shard::parse(text).ok_or("a part and the number of parts, such as 1/4")
 }
 
 /// Returns the address if a page may link to it: it contains nothing that a browser would run.

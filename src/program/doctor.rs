@@ -41,10 +41,10 @@ pub(crate) enum DoctorError {
     #[error("{0}")]
     System(String),
     /// There is no such process.
-    #[error("there is no process {0} here; in a container only its own processes are")]
+    #[error("there is no process {0} here; a container sees only its own processes")]
     NoProcess(u32),
     /// A process could not be killed.
-    #[error("a process that {0} could not be killed: the driver of this machine is stuck")]
+    #[error("a process that {0} could not be killed, because the driver of this machine is stuck")]
     Unkillable(&'static str),
     /// The user stopped it.
     #[error("interrupted")]

@@ -9,11 +9,11 @@ use cuda_pitfalls_instrument::supervisor::{Interrupt, SamplerClient};
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum GpusError {
     /// NVML does not answer.
-    #[error("NVML does not list the GPUs of this machine: {0}; --gpus names others")]
+    #[error("NVML does not list the GPUs of this machine: {0}; specify them with --gpus")]
     Unavailable(String),
     /// A GPU is divided.
     #[error(
-        "MIG is on ({0}), and its instances are not listed here: `nvidia-smi -L > gpus.txt`, then `mask --gpus gpus.txt`"
+        "MIG is on ({0}), but its instances are not listed here; run `nvidia-smi -L > gpus.txt`, then `mask --gpus gpus.txt`"
     )]
     Divided(String),
     /// The simulated machine could not be created.

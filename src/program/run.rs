@@ -125,7 +125,7 @@ fn measure_selection(
     if ended != exit
         && let Some(junit) = junit
     {
-        junit.write_failure("the report could not be handed over");
+        junit.write_failure("the report could not be written");
     }
     Ok(ended)
 }

@@ -72,7 +72,7 @@ impl Block {
         let left = all.checked_sub(most).filter(|left| *left > 0)?;
         Some(Block::paragraph(Span::Toned(
             Tone::Dim,
-            format!("… and {left} more {what}; the document has them all."),
+            format!("… and {left} more {what}; the document contains them all."),
         )))
     }
 }

@@ -78,7 +78,7 @@ fn warning_lines(comparison: &Comparison) -> Vec<String> {
     });
     for (name, side) in [("A", a), ("B", b)] {
         if !side.complete {
-            lines.push(format!("{name} is partial: its run did not finish"));
+            lines.push(format!("{name} is partial, because its run did not finish"));
         }
     }
     if a.version != b.version {
@@ -87,7 +87,7 @@ fn warning_lines(comparison: &Comparison) -> Vec<String> {
         let anew = if comparison.of == "trace" {
             ""
         } else {
-            ": `judge REPORT --json` judges a report again"
+            "; use `judge REPORT --json` to judge a report again"
         };
         lines.push(format!(
             "A was written by cuda-pitfalls {a}, B by {b}{anew}"
@@ -112,7 +112,7 @@ fn section_lines(title: &str, lines: Vec<String>, room: usize) -> Vec<Block> {
         items.push(shorten_text(line, LONGEST));
     }
     if all > room {
-        items.push(format!("and {} more; --json has them all", all - room));
+        items.push(format!("and {} more; --json lists all", all - room));
     }
     vec![Block::heading(2, title), Block::list(items)]
 }
@@ -334,7 +334,7 @@ mod tests {
         assert!(
             lines
                 .iter()
-                .any(|line| line == "- and 592 more; --json has them all"),
+                .any(|line| line == "- and 592 more; --json lists all"),
             "{}",
             lines.join("\n")
         );

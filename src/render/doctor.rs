@@ -52,7 +52,7 @@ pub fn text(examination: &Examination, diagnosed: &Diagnosed, screen: impl Into<
     let more = possible.len().saturating_sub(MOST_POSSIBLE);
     possible.truncate(MOST_POSSIBLE);
     if more > 0 {
-        possible.push(format!("and {more} more: --json has them").into());
+        possible.push(format!("and {more} more; --json lists them").into());
     }
     for (heading, items) in [
         ("Why", why),
@@ -64,8 +64,7 @@ pub fn text(examination: &Examination, diagnosed: &Diagnosed, screen: impl Into<
         }
     }
     if nothing_found {
-        let none = "No known cause was found: every file and system call that CUDA needs is \
-                    needed is given, and no variable changes it.";
+        let none = "No known cause was found: every file and system call that CUDA needs is available, and no variable changes the result.";
         blocks.extend([Block::Gap, Block::paragraph(none)]);
     }
     blocks.extend(fact_blocks(examination, diagnosed));
@@ -310,7 +309,7 @@ fn trouble_workaround(cause: &Trouble, place: &HostState) -> String {
         Trouble::NoModule if is_in_container => {
             "start the container with NVIDIA's runtime (`--gpus all`), on a host with a driver."
         }
-        Trouble::NoModule => "install the driver, or `modprobe nvidia`; `dmesg` says why it fails.",
+        Trouble::NoModule => "install the driver, or `modprobe nvidia`; see `dmesg` if that fails.",
         Trouble::NoGpu => "run it on a machine with a GPU.",
         Trouble::NoLibrary { .. } if is_in_container => {
             "start the container with NVIDIA's runtime, with NVIDIA_DRIVER_CAPABILITIES=compute,utility."
@@ -327,10 +326,10 @@ fn trouble_workaround(cause: &Trouble, place: &HostState) -> String {
         Trouble::Stub { .. } => "remove the `stubs` directory from LD_LIBRARY_PATH at run time.",
         Trouble::SystemCall { .. } if is_in_container => {
             "allow it in the container's seccomp profile; `--security-opt seccomp=unconfined` shows whether that \
-             is all. docs/refused.md has the profile that is needed."
+             is all. docs/refused.md shows the required profile."
         }
         Trouble::SystemCall { .. } => {
-            "allow it in the sandbox or in the service's SystemCallFilter=; docs/refused.md has all that are needed."
+            "allow it in the sandbox or in the service's SystemCallFilter=; docs/refused.md lists all that are required."
         }
         Trouble::Exclusive { .. } => {
             "end the process that uses it, or run `nvidia-smi -c DEFAULT` as root."
@@ -372,7 +371,7 @@ fn environment_sentence(change: &StartChange, value: &str) -> String {
 fn environment_workaround(change: &StartChange) -> String {
     match change {
         StartChange::Without { variable } if variable == "CUDA_VISIBLE_DEVICES" => {
-            "unset it, or select GPUs that `nvidia-smi -L` lists here; numbers count the GPUs that are visible here."
+            "unset it, or select GPUs that `nvidia-smi -L` lists here; indices count only the GPUs that are visible here."
                 .to_string()
         }
         StartChange::Without { variable } => format!("unset {variable}, or correct it."),

@@ -503,7 +503,7 @@ mod tests {
     #[test]
     fn a_call_is_answered_by_the_survey_and_in_calls() {
         let text = shown("cudaGetErrorString", 100).replace('\n', " ");
-        let known = "cudaGetErrorString reads the mask, makes no context, takes 3.3 MiB: libcudart 11.7 to 13.5";
+        let known = "cudaGetErrorString reads the mask, creates no context, uses 3.3 MiB: libcudart 11.7 to 13.5";
         assert!(text.contains(known), "{text}");
         assert!(
             shown("cudaSetDevice", 80).contains("    cudaGetDeviceCount()"),

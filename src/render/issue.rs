@@ -63,7 +63,7 @@ pub fn render_issue(report: &ReportView<'_>, attached: &[Attached]) -> String {
     } else {
         ""
     };
-    format!("{kept}{fence}\n\nThe text was cut here; the report in the archive has the rest.\n")
+    format!("{kept}{fence}\n\nThe text was cut here. The report in the archive has the rest.\n")
 }
 
 /// Returns the text without this many sources and questions: the last source goes first, and the last question after
@@ -295,7 +295,7 @@ fn source_blocks(sources: &[Attached]) -> Vec<Block> {
 /// Returns the commands that start the scenarios and the programs of the archive.
 fn commands(attached: &[Attached]) -> Vec<Block> {
     let mut blocks = vec![Block::Prose(
-        "`cuda-pitfalls run *.toml` runs the scenario in the archive with every step, background polling and several attempts.",
+        "`cuda-pitfalls run *.toml` runs the complete scenario in the archive: all steps, background polling and several attempts.",
     )];
     if !attached.is_empty() {
         blocks.push(Block::Prose(

@@ -37,7 +37,7 @@ pub fn folders_text(scenarios: &[Outline], screen: impl Into<Screen>) -> String 
     });
     let all = counted(scenarios.len(), "question");
     let next = [
-        ("list FOLDER", "the scenarios in a folder"),
+        ("list FOLDER", "the scenarios in a directory"),
         ("list all", "all of them"),
         (
             "list --symptoms",
@@ -49,7 +49,7 @@ pub fn folders_text(scenarios: &[Outline], screen: impl Into<Screen>) -> String 
         ),
         (
             "run NAME",
-            "runs it here; NAME may also be a folder or symptom",
+            "runs it here; NAME may also be a directory or symptom",
         ),
     ];
     let next = next.map(|(command, what)| vec![command, what]);

@@ -84,7 +84,7 @@ mod tests {
             name: name.to_owned(),
             question: String::new(),
             reason: Reason::HazardNotAllowed,
-            detail: "hazards: mps not allowed; `--allow mps` would".to_owned(),
+            detail: "hazards: mps not allowed; use `--allow mps`".to_owned(),
             lacks: "--allow mps".to_owned(),
             asked_by_name: false,
         };
@@ -115,7 +115,7 @@ mod tests {
             1,
             "{shown}"
         );
-        assert!(shown.contains("would:\n  mps/one, mps/two\n"), "{shown}");
+        assert!(shown.contains("mps`:\n  mps/one, mps/two\n"), "{shown}");
         assert!(shown.contains(" 700 ms  libcudart 13.0\n"), "{shown}");
     }
 

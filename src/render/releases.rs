@@ -40,7 +40,7 @@ pub fn word(state: LineState) -> &'static str {
 
 /// Legend of the signs in a text.
 const SIGNS: &str = "Y calls cuInit, which reads the mask   - does not   y only without NVML
-n only with NVML   . not with NVML, and = without
+n only with NVML   . not with NVML; = without NVML
 = earlier lines had called cuInit   ! fails before
 x absent in this version   C falls back to the CPU
 G earlier lines need a GPU   ? unknown";
@@ -183,9 +183,9 @@ const PAGE_WIDTH: usize = 100;
 const TITLE: &str = "First version in which a line calls cuInit";
 
 const OPENING: &str = "\
-Each line ran in a fresh interpreter, in an environment that `uv` created with the release and its dependencies. The table shows whether the line calls `cuInit`, which reads `CUDA_VISIBLE_DEVICES` once; afterwards a forked child cannot use CUDA. Without a GPU, `cuInit` is called and fails: the call is seen, but not which GPU would get a context. There each line ran twice: with a distribution's libcuda without NVML, and with a simulated driver and an NVML that reports two GPUs.
+Each line ran in a fresh interpreter, in an environment that `uv` created with the release and its dependencies. The table shows whether the line calls `cuInit`, which reads `CUDA_VISIBLE_DEVICES` once; afterwards a forked child cannot use CUDA. Without a GPU, `cuInit` fails, so the table shows that it was called but not which GPU would get a context. On such a machine each line ran twice: with a distribution's libcuda and no NVML, and with a simulated driver and an NVML that reports two GPUs.
 
-- **yes**, **no**: the line calls `cuInit`, or does not.
+- **yes**, **no**: the line calls or does not call `cuInit`.
 - **without NVML**, **with NVML**: only without NVML, or only with it. A machine with GPUs has NVML.
 - **no with NVML**: not with NVML; without NVML, earlier lines had called `cuInit`.
 - **already initialized**: earlier lines had called `cuInit`. Without a GPU that call failed, so the line may have fallen back to the CPU.
@@ -193,9 +193,10 @@ Each line ran in a fresh interpreter, in an environment that `uv` created with t
 - **absent**: this release does not have what the line uses.
 - **fails first**: it raised an exception or exited with a nonzero code before any `cuInit`.
 - **needs a GPU**: earlier lines called `cuInit` and failed.
-- **two answers**, **unknown**: two drivers gave different results; or the line hung, crashed or did not finish, or the document does not record whether earlier lines had called `cuInit`.
+- **two answers**: two drivers gave different results.
+- **unknown**: the line hung, crashed or did not finish, or the document does not record whether earlier lines had called `cuInit`.
 
-A column is an environment, not only a release: an installed package can change what importing another one does.";
+A column stands for a complete environment rather than one release, because an installed package can change the effect of importing another.";
 
 fn environment_section(matrix: &Matrix) -> Section {
     let mut told = Vec::new();

@@ -266,7 +266,7 @@ pub fn reason(reason: Reason) -> &'static str {
         Reason::NoPackage => "a Python package that it needs is not installed",
         Reason::MissingSymbol => "a call or library that it needs was not found",
         Reason::NotRoot => "it needs root",
-        Reason::HazardNotAllowed => "its hazard was not allowed",
+        Reason::HazardNotAllowed => "it has a hazard that was not allowed",
         Reason::Busy => "the GPU is in use by another process",
         Reason::HostUnsafe => "the host was left in an unsafe state",
         Reason::Protocol => "the worker could not be started or sent an invalid message",

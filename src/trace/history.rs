@@ -136,7 +136,7 @@ impl<'a> History<'a> {
             };
             if self.trace.has_no_device() {
                 reasons.push(format!(
-                    "the cuInit of pid {pid} fails without a GPU: what would follow it is not seen"
+                    "cuInit fails in pid {pid} without a GPU, so the calls that would follow are not seen"
                 ));
             } else if init
                 .begun

@@ -180,7 +180,7 @@ impl Trace {
                 Trace::from_start(*start).map(|begun| trace = Some(begun))
             }
             (None, _) => Err(LineError(
-                "a trace begins with a line of the kind `start`".to_owned(),
+                "a trace begins with a line of type `start`".to_owned(),
             )),
             (Some(_), TraceLine::Start(_)) => {
                 Err(LineError("a second trace begins here".to_owned()))

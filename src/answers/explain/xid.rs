@@ -45,11 +45,11 @@ impl FirstStep {
         match self {
             FirstStep::Unused => "Check the number and look for another Xid near it.",
             FirstStep::Unnamed | FirstStep::Log => {
-                "Read the neighboring log lines; the catalog names no action."
+                "Read the neighboring log lines; the catalog lists no action."
             }
             FirstStep::Nothing => "No immediate action is needed. Look for another Xid near it.",
             FirstStep::Program => {
-                "Restart the program. If it recurs with one program, run that under compute-sanitizer; if with all, contact the vendor."
+                "Restart the program. If it recurs with one program, run it under compute-sanitizer; if with all programs, contact the vendor."
             }
             FirstStep::Reset => {
                 "Reset the GPU while it is idle (`nvidia-smi -r -i N`), or restart the machine. If it recurs, contact the vendor."

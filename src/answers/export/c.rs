@@ -60,7 +60,7 @@ pub(super) fn file(program: &Reproducer<'_>) -> Result<String, ExportError> {
                 .is_some_and(|other| other != c_type)
             {
                 return Err(ExportError(format!(
-                    "`{name}` is of one type in the trap and of another in the control"
+                    "`{name}` has different types in the trap and the control"
                 )));
             }
         }

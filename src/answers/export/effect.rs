@@ -335,15 +335,15 @@ fn refuse_unseen(check: &Check) -> Result<(), ExportError> {
         exit,
     } = &check.facts;
     let why = if !calls.is_empty() {
-        "its effect counts driver calls, which takes a forwarding libcuda"
+        "its effect counts driver calls, which requires a forwarding libcuda"
     } else if !peak_bytes.is_empty() {
-        "its effect is a peak of memory inside a call, which takes background polling"
+        "its effect is a memory peak inside a call, which requires background polling"
     } else if !process_bytes.is_empty() {
         "its effect is memory that NVML lists for the worker's processes"
     } else if !check.when.is_empty() {
         "its effect depends on the driver or the machine"
     } else if exit.is_some() {
-        "its effect is how the process ends, which a run sees from outside"
+        "its effect is how the process ends, which can only be observed from outside"
     } else {
         return Ok(());
     };
@@ -452,7 +452,7 @@ fn class_bounds(classes: &[Class]) -> Result<(GrowthBound, GrowthBound, String),
     let last = has.iter().rposition(|held| *held).unwrap_or(0);
     if has.iter().take(last).skip(first).any(|held| !held) {
         return Err(ExportError::new(
-            "its effect is one of two classes of memory with another between them",
+            "its effect accepts two memory classes but not a class between them",
         ));
     }
     let least = [

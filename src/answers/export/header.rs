@@ -101,7 +101,7 @@ fn hazard_warning(hazard: Hazard) -> &'static str {
     match hazard {
         Hazard::Fault => "it causes a GPU fault, which the kernel logs as an Xid",
         Hazard::Oversubscribe => "it allocates more managed memory than the GPU has",
-        Hazard::Bigmem => "it takes most of a GPU's memory",
+        Hazard::Bigmem => "it uses most of a GPU's memory",
         Hazard::Root => "it needs root",
         Hazard::Settings => "it changes a machine setting",
         Hazard::Mps => "it starts an MPS daemon",

@@ -366,7 +366,7 @@ impl<'s> Sequence<'s> {
             .any(|value| value.contains(OUR_LIBRARY))
         {
             return Err(ExportError::new(
-                "it loads the injection library of this program",
+                "it loads the injection library of cuda-pitfalls",
             ));
         }
         let env = case
@@ -418,7 +418,7 @@ impl<'s> Sequence<'s> {
             *rest = behind;
             if step.from.is_some() {
                 return Err(ExportError::new(
-                    "it calls a private copy of a library, which takes the worker",
+                    "it calls a private copy of a library, which only the worker can load",
                 ));
             }
             let doing = match step.call.as_str() {
@@ -643,7 +643,7 @@ impl<'s> Sequence<'s> {
 fn harness_step(step: &Step) -> Result<Doing<'_>, ExportError> {
     Ok(match step.call.as_str() {
         "mark" => Doing::Nothing("no call"),
-        "dl_iterate_phdr" => Doing::Nothing("which libraries are loaded is not read here"),
+        "dl_iterate_phdr" => Doing::Nothing("the list of loaded libraries is not read here"),
         "getenv" | "getrusage" => Doing::Nothing("not read here"),
         "getpid" => Doing::Getpid,
         "nanosleep" => Doing::Sleep {
@@ -656,7 +656,7 @@ fn harness_step(step: &Step) -> Result<Doing<'_>, ExportError> {
         },
         "dlopen" if step.bind.is_some() => {
             return Err(ExportError::new(
-                "it opens a private copy of libcudart, which takes the worker",
+                "it opens a private copy of libcudart, which only the worker can do",
             ));
         }
         "dlopen" => Doing::Open {

@@ -166,7 +166,7 @@ fn is_survey(head: &Head) -> Result<bool, Rejection> {
     let name = head.name.as_str();
     let is_survey = name == survey::SCHEMA;
     let why = match head.unsupported_word() {
-        Some(what) => format!("it requires `{what}`, which this program does not support"),
+        Some(what) => format!("it requires `{what}`, which this version does not support"),
         None if name == trace::SCHEMA => "traces are not merged: `compare` compares two".to_owned(),
         None if name != report::SCHEMA && !is_survey => {
             return Err(invalid("not a report or survey of cuda-pitfalls"));

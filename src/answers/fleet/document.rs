@@ -191,7 +191,7 @@ impl Fleet {
                 .iter()
                 .map(|question| (&question.name, question.is_row)),
         ) {
-            "two questions have one name"
+            "two questions have the same name"
         } else if has_twice(fleet.groups.iter().map(|group| &group.key)) {
             "two groups have the same properties"
         } else if fleet
@@ -199,7 +199,7 @@ impl Fleet {
             .iter()
             .any(|group| has_twice(group.usual.iter().map(|usual| usual.question)))
         {
-            "a group shows a question twice"
+            "a group lists a question twice"
         } else {
             return Ok(fleet);
         };

@@ -326,7 +326,7 @@ impl Members {
                     (Bucket::Duplicate, why.to_owned())
                 }
                 Used::Disagrees => {
-                    let why = "a later report of this machine says something else";
+                    let why = "a later report of this machine has different results";
                     (Bucket::Disagreeing, why.to_owned())
                 }
             };

@@ -187,7 +187,7 @@ impl DocumentPool {
             let place = self.place_answer(one).ok_or_else(|| {
                 refused(
                     Bucket::Invalid,
-                    "its results differ from thousands of others, which cannot all be kept",
+                    "there are too many different results to keep them all",
                 )
             })?;
             found.push((place, &one.bytes));
@@ -231,11 +231,11 @@ impl DocumentPool {
         ) {
             (Provenance::Simulated, Provenance::Measured, _) => (
                 Bucket::Simulated,
-                "the simulated machine answered; --simulated merges it".to_owned(),
+                "it is from the simulated machine; merge such reports with --simulated".to_owned(),
             ),
             (Provenance::Measured, Provenance::Simulated, _) => (
                 Bucket::Measured,
-                "a real driver answered, and --simulated was given".to_owned(),
+                "it is from a real driver, but --simulated was given".to_owned(),
             ),
             (_, _, Some(earliest)) if started < earliest => (
                 Bucket::Stale,
@@ -243,7 +243,7 @@ impl DocumentPool {
             ),
             (_, _, Some(_)) if self.is_of_the_future(digest) => (
                 Bucket::Future,
-                format!("its run began at {started}, which is in the future: that is not current"),
+                format!("its run began at {started}, which is in the future, so it is not current"),
             ),
             _ if digest.is_empty() => (Bucket::Empty, "no question was answered".to_owned()),
             _ => return None,

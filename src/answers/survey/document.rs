@@ -74,7 +74,7 @@ impl SurveyDocument {
                 .find(|(name, said)| facts.has(name) != **said)
             {
                 let why = format!(
-                    "it contradicts itself: `{name}` of {key} is {said}, and its facts say otherwise"
+                    "it contradicts itself: `{name}` of {key} is {said}, but its facts disagree"
                 );
                 return Err(serde::de::Error::custom(why));
             }

@@ -158,7 +158,7 @@ pub(super) fn scenario(
     let no_control = if has_control {
         ""
     } else {
-        "a survey asks what is, not what should be"
+        "a survey has no expected results"
     };
     let instance = Instance {
         name: name.clone(),

@@ -273,7 +273,7 @@ fn match_selector(all: &[Outline], selector: &str) -> Result<Meant, SelectError>
         let (nearest, path) = (nearest_name(all, selector), Path::new(selector));
         return Err(match terminal(selector) {
             folder if path.is_dir() => SelectError::Selector(format!(
-                "`{folder}` is a folder here and none of the program's; name its files"
+                "`{folder}` is a directory here, not a directory of scenarios; give its files instead"
             )),
             file if nearest.is_none()
                 && selector.contains('/')
@@ -309,7 +309,7 @@ fn by_name(all: &[Outline], selector: &str) -> Result<Option<Outline>, SelectErr
     if with_stem.len() > 1 {
         let names: Vec<&str> = with_stem.iter().map(|found| found.name.as_str()).collect();
         return Err(SelectError::Selector(format!(
-            "`{}` may be `{}`",
+            "`{}` is ambiguous: `{}`",
             terminal(selector),
             terminal(&names.join("` or `"))
         )));
@@ -547,7 +547,7 @@ mod tests {
         let unknown = |selector: &str| names(selector).unwrap_err().to_string();
         assert_eq!(
             unknown("first"),
-            "`first` may be `context/first` or `visibility/first`"
+            "`first` is ambiguous: `context/first` or `visibility/first`"
         );
         let nearest =
             "no scenario matches this selector: `contxt/first`; did you mean `context/first`?";

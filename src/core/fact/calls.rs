@@ -67,7 +67,7 @@ fn read(file: &mut CheckReader<'_, '_>, node: &Node) -> BTreeMap<String, Matcher
     }) {
         let help = Some("name a step that is a Python line".to_string());
         let message = format!(
-            "`{}` is one call: only the calls of a Python line are counted",
+            "`{}` is a single call; calls are counted only for a Python line",
             call.name
         );
         file.reader.error(&node.place, message, help);

@@ -248,7 +248,7 @@ impl Matcher {
             };
             let Some(holds) = (bound.holds)(order) else {
                 return Truth::Unknown(format!(
-                    "{subject} is {actual}, which has no order with {other}"
+                    "{subject} is {actual}, which cannot be compared with {other}"
                 ));
             };
             fails |= !holds;
@@ -290,7 +290,7 @@ impl Operand {
                     let help = Some("write `@label.name`".to_string());
                     reader.reject(
                         &node.place,
-                        format!("`{text}` names no value of a step"),
+                        format!("`{text}` does not refer to a value of a step"),
                         help,
                     )
                 }
@@ -301,7 +301,7 @@ impl Operand {
             },
             Data::Bool(value) => {
                 let help = Some(format!(
-                    "C has integers for these: write {}",
+                    "C uses integers for these: write {}",
                     i32::from(*value)
                 ));
                 reader.reject(
@@ -338,7 +338,7 @@ impl Operand {
                     .step(label)
                     .ok_or_else(|| Truth::Unknown(format!("{label} was not reached")))?;
                 let value = output(step, name)
-                    .ok_or_else(|| Truth::Unknown(format!("{label} gave no {name}")))?;
+                    .ok_or_else(|| Truth::Unknown(format!("{label} returned no {name}")))?;
                 Ok(Datum::value(gpus, value))
             }
         }

@@ -99,7 +99,7 @@ fn read(file: &mut CheckReader<'_, '_>, node: &Node) -> Vec<String> {
         let message = match row {
             CheckedStep::Call(call) => {
                 format!(
-                    "`{}` is a call of {} and never returns this",
+                    "`{}` is a {} call and never returns this",
                     call.name,
                     call.library.name()
                 )

@@ -17,7 +17,7 @@ pub(super) const VALUE: FactKind = FactKind {
     read: |facts, file, node| facts.value = read(file, node),
     schema: || {
         json!({
-            "description": "What the call returned beside its status, by name.",
+            "description": "Values that the call returned in addition to its status, by name.",
             "type": "object", "additionalProperties": reference("matcher"),
         })
     },
@@ -81,7 +81,7 @@ fn check_value(name: &str, matcher: &Matcher, look: &Look<'_>, gpus: &GpuNames<'
         );
     }
     match output(look.step, name) {
-        None => Truth::Unknown(format!("the call gave no {name}")),
+        None => Truth::Unknown(format!("the call returned no {name}")),
         Some(value) => {
             let truth = matcher.compare(name, &Datum::value(gpus, value), look, gpus);
             if is_sum(name) {

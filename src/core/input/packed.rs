@@ -88,7 +88,7 @@ impl<R: Read> Read for Bounded<R> {
         self.text_bytes += read as u64;
         if self.text_bytes > ALWAYS_BYTES + MOST_TIMES * self.packed_bytes.get() {
             let why = format!(
-                "it unpacks to more than {} MiB and {MOST_TIMES} times its size; unpack it before, if it is yours",
+                "it unpacks to more than {} MiB and {MOST_TIMES} times its size; if you trust it, unpack it first",
                 ALWAYS_BYTES >> 20
             );
             return Err(io::Error::new(io::ErrorKind::InvalidData, why));

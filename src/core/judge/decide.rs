@@ -41,7 +41,7 @@ pub(super) fn decide_verdict(plan: &Plan, seen: &[JudgedCase], facts: &Facts) ->
         return decision;
     }
     let Some(trap) = find(seen, "trap") else {
-        return inconclusive(Reason::Unobservable, "no case is named trap".to_string());
+        return inconclusive(Reason::Unobservable, "no case is named `trap`".to_string());
     };
     let trap = match effect(plan, trap, facts) {
         Ok(counted) => counted,

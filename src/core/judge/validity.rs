@@ -213,7 +213,7 @@ fn missing_readings(recording: &Recording, scene: &Scene) -> Option<String> {
     for snapshot in &recording.snapshots {
         let read = snapshot.snapshot.gpus.len();
         if read != all {
-            return Some(format!("{read} GPUs were read of a machine that has {all}"));
+            return Some(format!("{read} GPUs were read, but the machine has {all}"));
         }
     }
     None

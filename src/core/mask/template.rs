@@ -88,7 +88,7 @@ impl Template {
         if let Some(at) = text.find('\0') {
             return Err(TemplateError {
                 at,
-                message: "no environment variable can hold a NUL".to_string(),
+                message: "an environment variable cannot contain a NUL".to_string(),
             });
         }
         let mut pieces = Vec::new();
@@ -103,7 +103,7 @@ impl Template {
             let at = text.len() - after.len() - 1;
             let (inside, after) = after.split_once('>').ok_or_else(|| TemplateError {
                 at,
-                message: "`<` opens a stand-in; the letter is `<<`".to_string(),
+                message: "`<` begins a placeholder; write `<<` for the character".to_string(),
             })?;
             pieces.push(stand_in(inside, at)?);
             rest = after;
@@ -185,11 +185,11 @@ fn stand_in(inside: &str, at: usize) -> Result<Piece, TemplateError> {
 /// An error between `<` and `>`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 enum StandInError<'t> {
-    #[error("a stand-in begins with `uuid`, `UUID`, `bare` or `flat`")]
+    #[error("a placeholder begins with `uuid`, `UUID`, `bare` or `flat`")]
     Form,
-    #[error("after `{0}` comes the number of a GPU")]
+    #[error("expected the number of a GPU after `{0}`")]
     Number(&'t str),
-    #[error("after `:` comes a number of letters, `unique` or `shared`")]
+    #[error("expected a number of characters, `unique` or `shared` after `:`")]
     Length,
 }
 
@@ -364,7 +364,7 @@ mod tests {
     #[test]
     fn what_is_no_template_is_refused_with_its_place() {
         for (text, at, says) in [
-            ("0,<", 2, "the letter is `<<`"),
+            ("0,<", 2, "`<<` for the character"),
             ("<uuid>", 0, "the number of a GPU"),
             ("<uuid01>", 0, "the number of a GPU"),
             ("<uuid64>", 0, "the number of a GPU"),

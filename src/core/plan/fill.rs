@@ -51,7 +51,7 @@ impl Filler<'_> {
             return Err(Unmet {
                 reason: Reason::TooFewGpus,
                 detail: format!(
-                    "the scenario names gpu{place}, and the machine has {} GPUs",
+                    "the scenario uses gpu{place}, but the machine has {} GPUs",
                     self.gpus.len()
                 ),
                 lacks: format!("{} GPUs", place + 1),

@@ -239,7 +239,7 @@ impl NeedContext<'_> {
             return None;
         }
         Some(format!(
-            "{} is Python {}, and at least {major}.{minor} is needed",
+            "{} is Python {}, but at least {major}.{minor} is needed",
             found.executable, found.version
         ))
     }
@@ -263,7 +263,7 @@ impl NeedContext<'_> {
             return None;
         }
         Some(format!(
-            "the question needs a worker that sees all {all} GPUs, and only {allowed} may be used"
+            "the question needs a worker that sees all {all} GPUs, but only {allowed} may be used"
         ))
     }
 
@@ -287,7 +287,7 @@ impl NeedContext<'_> {
             String::new()
         };
         Some(format!(
-            "{wanted} are needed, and the machine has {machine}{used}"
+            "{wanted} are needed, but the machine has {machine}{used}"
         ))
     }
 
@@ -325,7 +325,7 @@ impl NeedContext<'_> {
         }
         let flags = names.join("` with `--allow ");
         let names = names.join(" and ");
-        Some(format!("{names} not allowed; `--allow {flags}` would"))
+        Some(format!("{names} not allowed; use `--allow {flags}`"))
     }
 }
 
@@ -337,7 +337,7 @@ fn version_mismatch(range: Option<&Range>, version: Option<&str>) -> Option<Stri
         Some(version) if range.matches(version) => None,
         Some(version) => Some(format!("{version} is outside `{}`", range.0)),
         None => Some(format!(
-            "`{}` is needed, and the version could not be read",
+            "`{}` is needed, but the version could not be read",
             range.0
         )),
     }
@@ -515,7 +515,7 @@ mod tests {
             (Reason::NoPython, "a Python interpreter")
         );
         assert!(
-            detail.ends_with("is Python 3.7.16, and at least 3.8 is needed"),
+            detail.ends_with("is Python 3.7.16, but at least 3.8 is needed"),
             "{detail}"
         );
         assert_eq!(

@@ -247,7 +247,7 @@ fn without_recordings<'de, D: Deserializer<'de>>(
     if let Some(CaseDocument { name, .. }) = cases.iter().find(|case| case.attempts.is_some()) {
         let (scenario, fault) = (
             name.clone(),
-            "the report is compact, and the case has attempts",
+            "the report is compact, but the case has attempts",
         );
         return Err(de::Error::custom(Contradiction::Scenario {
             scenario,

@@ -59,9 +59,9 @@ impl Store {
     /// # Errors
     /// Returns an error if the directory exists already, or cannot be created.
     pub fn create(reports: &Path, run: &str) -> Result<Store, StoreError> {
-        fs::create_dir_all(reports).map_err(io_error("create the folder", reports))?;
+        fs::create_dir_all(reports).map_err(io_error("create the directory", reports))?;
         let folder = reports.join(run);
-        fs::create_dir(&folder).map_err(io_error("create the folder", &folder))?;
+        fs::create_dir(&folder).map_err(io_error("create the directory", &folder))?;
         Ok(Store {
             folder,
             compact: None,
@@ -73,7 +73,7 @@ impl Store {
     /// # Errors
     /// Returns an error if the directory cannot be created.
     pub fn at(folder: &Path) -> Result<Store, StoreError> {
-        fs::create_dir_all(folder).map_err(io_error("create the folder", folder))?;
+        fs::create_dir_all(folder).map_err(io_error("create the directory", folder))?;
         Ok(Store {
             folder: folder.to_path_buf(),
             compact: None,
@@ -258,7 +258,7 @@ impl Stored {
             .map_err(|error| error.to_string())
             .and_then(|head| match head.unsupported_word() {
                 Some(what) => Err(format!(
-                    "it requires `{what}`, which this program does not support"
+                    "it requires `{what}`, which this version does not support"
                 )),
                 None => Ok(head),
             });
@@ -341,7 +341,7 @@ pub fn read(path: &Path) -> Result<Report, StoreError> {
     match stored.report()? {
         StoredReport::Whole(report) => Ok(*report),
         StoredReport::Compact(_) => Err(stored.unreadable_error(
-            "it is compact, and has no attempts to judge by: give the whole report".to_owned(),
+            "it is compact and has no attempts to judge by; use the full report".to_owned(),
         )),
     }
 }

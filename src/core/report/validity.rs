@@ -59,22 +59,22 @@ const REPORT: [ReportCheck; 14] = [
         run_seconds(report).is_some_and(|seconds| seconds < 0)
     }),
     (
-        "the run took longer or shorter by its dates than by its clock",
+        "the dates of the run and its clock give different durations",
         |report| !report.is_compact && has_other_duration(report),
     ),
     (
-        "the name of the run has another time than `started_at`",
+        "the time in the name of the run is not that of `started_at`",
         |report| !report.is_compact && has_other_name(report),
     ),
     (
-        "`complete` is true, and the run was interrupted or has no end",
+        "`complete` is true, but the run was interrupted or has no end",
         |report| {
             let run = report.run;
             let has_no_end = run.finished_at.is_none() && !report.is_compact;
             report.complete && (has_no_end || run.interrupted.is_some() || run.stopped_by.is_some())
         },
     ),
-    ("the machine has one GPU twice", |report| {
+    ("the machine lists a GPU twice", |report| {
         has_twice(report.machine.gpus.iter().map(|gpu| &gpu.uuid))
     }),
     ("a GPU reserves more memory than it has", |report| {
@@ -82,7 +82,7 @@ const REPORT: [ReportCheck; 14] = [
         gpus.any(|gpu| gpu.total_bytes.is_some() && gpu.reserved_bytes > gpu.total_bytes)
     }),
     (
-        "the version of a libcudart is not that of its number",
+        "the version and the number of a libcudart disagree",
         |report| {
             for runtime in &report.machine.libcudart {
                 if let (Some(version), Some(number)) = (&runtime.version, runtime.number)
@@ -95,7 +95,7 @@ const REPORT: [ReportCheck; 14] = [
         },
     ),
     (
-        "a GPU was calibrated or shared that the machine does not have",
+        "a GPU that was calibrated or shared is not one of the machine's",
         |report| {
             let calibrated = report.run.calibration.iter().map(|one| &one.figures.uuid);
             let mut named = calibrated.chain(report.run.co_tenants.iter().map(|one| &one.uuid));
@@ -103,27 +103,24 @@ const REPORT: [ReportCheck; 14] = [
             !report.is_compact && named.any(|uuid| !has_gpu(report, uuid))
         },
     ),
-    (
-        "a GPU was calibrated before the run or after it",
-        |report| {
-            for calibrated in &report.run.calibration {
-                let at = calibrated.figures.at_ns;
-                if at > 0 && !report.run.has_time(at) {
-                    return true;
-                }
+    ("a GPU was calibrated before or after the run", |report| {
+        for calibrated in &report.run.calibration {
+            let at = calibrated.figures.at_ns;
+            if at > 0 && !report.run.has_time(at) {
+                return true;
             }
-            false
-        },
-    ),
+        }
+        false
+    }),
     (
-        "a calibration that is `sound` has figures that it cannot have",
+        "a calibration is `sound`, but its figures are impossible",
         |report| {
             let mut calibrated = report.run.calibration.iter().map(|one| &one.figures);
             calibrated.any(|figures| figures.sound && !is_possible(figures, report))
         },
     ),
     (
-        "a calibration is `sound` and says why it is not, or neither",
+        "a calibration is `sound` but gives a reason why not, or it is not and gives none",
         |report| {
             report
                 .run
@@ -133,7 +130,7 @@ const REPORT: [ReportCheck; 14] = [
         },
     ),
     (
-        "a requirement is `met`, and fewer were found than wanted, or the other way round",
+        "`met` of a requirement contradicts the numbers that were wanted and found",
         |report| {
             for required in &report.run.require {
                 if let (Some(found), Some(_)) = (required.found, required.met)
@@ -145,14 +142,17 @@ const REPORT: [ReportCheck; 14] = [
             false
         },
     ),
-    ("a scenario is listed twice with one libcudart", |report| {
-        has_twice(report.scenarios.iter().map(|one| {
-            (
-                one.name,
-                one.libcudart.map(|used| (&used.path, &used.version)),
-            )
-        }))
-    }),
+    (
+        "a scenario is listed twice with the same libcudart",
+        |report| {
+            has_twice(report.scenarios.iter().map(|one| {
+                (
+                    one.name,
+                    one.libcudart.map(|used| (&used.path, &used.version)),
+                )
+            }))
+        },
+    ),
 ];
 
 /// A scenario, and the report that it is in.
@@ -177,13 +177,13 @@ const SCENARIO: [ScenarioCheck; 16] = [
         rest.is_none_or(|rest| !rest.is_empty() && !rest.starts_with('['))
     }),
     (
-        "`provenance` of the report is `measured`, and that of its verdict is not",
+        "`provenance` of the report is `measured`, but that of its verdict is not",
         |asked| {
             let (report, verdict) = (asked.report.provenance, asked.scenario.verdict.provenance);
             report == Provenance::Measured && verdict == Provenance::Simulated
         },
     ),
-    ("two of its cases have one name", |asked| {
+    ("two of its cases have the same name", |asked| {
         has_twice(asked.scenario.cases.iter().map(|case| case.name))
     }),
     ("`plan.repeat` is 0", |asked| {
@@ -197,21 +197,21 @@ const SCENARIO: [ScenarioCheck; 16] = [
                 && (asked.scenario.verdict.kind.is_conclusive() || !asked.scenario.cases.is_empty())
         },
     ),
-    ("its cases are not those of its plan", |asked| {
+    ("its cases differ from those of its plan", |asked| {
         let made = asked.scenario.cases.iter().map(|case| case.name);
         asked
             .scenario
             .plan
             .is_some_and(|plan| !made.eq(plan.cases.iter().map(|case| case.name.as_str())))
     }),
-    ("its parameters are not those of its plan", |asked| {
+    ("its parameters differ from those of its plan", |asked| {
         asked
             .scenario
             .plan
             .is_some_and(|plan| plan.parameters != *asked.scenario.parameters)
     }),
     (
-        "its plan has a GPU twice, or one that the machine does not have",
+        "its plan lists a GPU twice, or a GPU that the machine does not have",
         |asked| {
             asked.scenario.plan.is_some_and(|plan| {
                 let is_foreign = plan.gpus.iter().any(|uuid| !has_gpu(asked.report, uuid));
@@ -219,29 +219,29 @@ const SCENARIO: [ScenarioCheck; 16] = [
             })
         },
     ),
-    ("its libcudart is not among those of the machine", |asked| {
+    ("its libcudart is not one of the machine's", |asked| {
         let Some(used) = asked.scenario.libcudart else {
             return false;
         };
         !asked.report.is_compact && !asked.report.machine.libcudart.contains(used)
     }),
     (
-        "its question, workaround, tags or parameters are not those of the file that has its hash",
+        "its question, workaround, tags or parameters differ from those of the file with its hash",
         |asked| asked.file.is_some_and(|file| has_other_words(asked, file)),
     ),
     (
-        "its plan is not the one that the file with its hash makes on this machine",
+        "its plan differs from the plan of the file with its hash on this machine",
         |asked| asked.file.is_some_and(|file| has_other_plan(asked, file)),
     ),
     (
-        "the order of its attempts has gaps or has a number twice",
+        "the order of its attempts has gaps or repeated numbers",
         |asked| {
             let orders = asked.made.iter().map(|(_, attempt)| attempt.order);
             !orders.eq((0..).take(asked.made.len()))
         },
     ),
     (
-        "its attempts were not made in the order of their times",
+        "the order of its attempts contradicts their times",
         |asked| {
             !asked
                 .made
@@ -249,7 +249,7 @@ const SCENARIO: [ScenarioCheck; 16] = [
         },
     ),
     (
-        "its cases did not take turns as the seed of the run says",
+        "its cases did not alternate as the seed of the run requires",
         has_other_order,
     ),
     (

@@ -160,7 +160,7 @@ impl FileReader<'_, '_> {
             let (place, read) = (expectation.span(), expectation.get_ref());
             check_when(self.reader, &read.when, &place, self.parameters);
             if read.because.trim().is_empty() {
-                let message = "`because` is empty, and an expectation has a reason";
+                let message = "`because` is empty, but an expectation needs a reason";
                 self.reader.error(&place, message, None);
             }
             expect.push(read.clone());
@@ -248,7 +248,7 @@ impl FileReader<'_, '_> {
                 Some(twin.get_ref().clone())
             }
             _ => {
-                let help = "a twin is named as in `visibility/mask-after-cuinit`".to_string();
+                let help = "write a full name, such as `visibility/mask-after-cuinit`".to_string();
                 let message = format!("`{twin}` is not the name of a scenario");
                 self.reader.reject(&twin.span(), message, Some(help))
             }
@@ -265,7 +265,7 @@ impl FileReader<'_, '_> {
             }
             if text.chars().count() > MOST_SAID {
                 let help =
-                    "paste the line that names the error, without paths and numbers".to_string();
+                    "paste the line that contains the error, without paths and numbers".to_string();
                 let message = format!("more than {MOST_SAID} characters");
                 self.reader.error(&said.span(), message, Some(help));
                 continue;
@@ -335,7 +335,7 @@ impl FileReader<'_, '_> {
                 self.reader.error(&trap, "this trap has no control", help);
             }
             (Some(control), Some(why)) => {
-                let message = "a scenario has `no_control` or a control, not both";
+                let message = "a scenario can have `no_control` or a control, not both";
                 self.reader
                     .error_with(&why.span(), message, &control, "the control");
             }

@@ -52,7 +52,7 @@ fn framework_variable() -> Value {
     let names = environment::launcher_variables()
         .collect::<Vec<_>>()
         .join("|");
-    json!({ "description": "In a case of Python lines.", "type": "string", "pattern": format!("^(({prefixes})[A-Z0-9_]+|{names})$") })
+    json!({ "description": "A framework's variable; only in a case of Python lines.", "type": "string", "pattern": format!("^(({prefixes})[A-Z0-9_]+|{names})$") })
 }
 
 fn check_schema() -> Value {

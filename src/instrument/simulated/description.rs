@@ -22,11 +22,11 @@ pub(super) enum DescriptionError {
     Version(&'static str, u32),
     #[error("`{0}` is {1}; it must be a power of two, {least} or more", least = SMALLEST_UNIT_BYTES)]
     Granularity(&'static str, u64),
-    #[error("it has {0} GPUs, and {most} is the most", most = MAX_GPUS)]
+    #[error("it has {0} GPUs, but the maximum is {most}", most = MAX_GPUS)]
     Gpus(usize),
     #[error("the model `{0}`: {1}")]
     Model(String, Box<DescriptionError>),
-    #[error("GPU {0} is of the model `{1}`, which is not described")]
+    #[error("GPU {0} has the model `{1}`, which is not described")]
     UnknownModel(usize, String),
     #[error("two GPUs have the uuid `{0}`")]
     SameUuid(String),
@@ -34,11 +34,11 @@ pub(super) enum DescriptionError {
     PciOrder(usize, String),
     #[error("its name is longer than {most} bytes", most = NAME_ROOM - 1)]
     Name,
-    #[error("`reserved_bytes` ({0}) leaves nothing of `total_bytes` ({1})")]
+    #[error("`reserved_bytes` ({0}) must be less than `total_bytes` ({1})")]
     NoMemory(u64, u64),
-    #[error("`{0}` ({1}) is more than the memory that programs get ({2})")]
+    #[error("`{0}` ({1}) is more than the memory available to programs ({2})")]
     TooMuch(&'static str, u64, u64),
-    #[error("`context_bytes` is 0; every context takes memory")]
+    #[error("`context_bytes` is 0, but every context uses memory")]
     FreeContext,
     #[error("`context_listed_bytes` is more than `context_bytes` ({0})")]
     Listed(u64),

@@ -252,7 +252,7 @@ impl Supervisor {
                     add_incident(
                         recording,
                         Reason::Hang,
-                        "the worker did not get ready, or did not leave, in time",
+                        "the worker was not ready or did not exit in time",
                     );
                 }
             }

@@ -149,7 +149,7 @@ impl Conversation {
                             (Some(watch), Some(listener)) => watch.answer(listener)?,
                             _ => {
                                 return Err(SupervisorError::Protocol(
-                                    "a filter that no step asked for".to_string(),
+                                    "a filter that no step requested".to_string(),
                                 ));
                             }
                         }

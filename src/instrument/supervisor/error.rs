@@ -10,7 +10,7 @@ pub enum SupervisorError {
     #[error("missing: {}", .0.join(", "))]
     Missing(Vec<String>),
     /// A system call failed.
-    #[error("the system refused: {0}")]
+    #[error("a system call failed: {0}")]
     System(String),
     /// Processes cannot be watched here.
     #[error("no process can be watched here: {0}")]
@@ -20,7 +20,7 @@ pub enum SupervisorError {
     Protocol(String),
     /// A library call does not return.
     #[error(
-        "{0} did not return within {seconds} s; `cuda-pitfalls doctor` looks closer",
+        "{0} did not return within {seconds} s; run `cuda-pitfalls doctor` for the cause",
         seconds = CALL_LIMIT_MS / 1000
     )]
     Stuck(String),

@@ -48,7 +48,7 @@ pub fn ask_examiner(
     })?;
     if let Err(error) = channel.send(want) {
         return Err(SupervisorError::Protocol(format!(
-            "the examiner did not take its task: {error}"
+            "the examiner did not accept its task: {error}"
         )));
     }
     let mut examined = Examined::default();

@@ -50,7 +50,7 @@ pub(super) fn take(
                 })
             {
                 wrong.push(format!(
-                    "the worker mapped {}, which is not what this run is on",
+                    "the worker mapped {}, which does not belong to the target of this run",
                     library.path
                 ));
             }

@@ -103,7 +103,7 @@ impl SamplerClient {
                 drop(channel);
                 self.stop_process();
                 let why = other.err().map_or_else(
-                    || "it said something else".to_string(),
+                    || "it sent something else".to_string(),
                     |error| error.to_string(),
                 );
                 return Err(SupervisorError::Sampler(why));
@@ -163,7 +163,7 @@ impl SamplerClient {
     /// Gives up on a sampler that returned no answer, or the answer to a different query.
     fn reject_answer(&mut self, answer: Result<SamplerEvent, ChannelError>) -> SupervisorError {
         match answer {
-            Ok(_) => self.replace_sampler("it answered something else", 1),
+            Ok(_) => self.replace_sampler("it sent something else", 1),
             Err(_) if self.channel.is_none() => self.replace_sampler("it is not running", 1),
             Err(error) => self.replace_sampler(
                 &error.to_string(),

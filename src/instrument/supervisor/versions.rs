@@ -89,7 +89,7 @@ mod tests {
         let stuck = answer(&mut ours, 50).unwrap_err().to_string();
         assert_eq!(
             stuck,
-            "cuDriverGetVersion did not return within 30 s; `cuda-pitfalls doctor` looks closer"
+            "cuDriverGetVersion did not return within 30 s; run `cuda-pitfalls doctor` for the cause"
         );
         theirs
             .send(&Err::<Versions, String>("dlopen of libcudart".to_string()))

@@ -24,7 +24,7 @@ pub(super) fn run_bundle(arguments: &BundleArguments) -> Outcome {
     if cuda_pitfalls_trace::is_trace(&arguments.report) {
         let path = arguments.report.display();
         let why = format!(
-            "{path} is a trace; `cuda-pitfalls render {path} --as markdown` is a text to paste"
+            "{path} is a trace; use `cuda-pitfalls render {path} --as markdown` to write text for an issue"
         );
         return Err(fail(why, Exit::Usage, false));
     }

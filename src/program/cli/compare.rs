@@ -19,7 +19,7 @@ pub(super) struct CompareArguments {
     a: PathBuf,
     /// A second document of the same type.
     b: PathBuf,
-    /// Compare attempts on libcudart X in A with attempts on Y in B; A and B may be one file.
+    /// Compare attempts on libcudart X in A with attempts on Y in B; A and B may be the same file.
     #[arg(long, value_name = "X,Y", value_parser = argument::versions)]
     libcudart: Option<(String, String)>,
     /// Print one JSON document.

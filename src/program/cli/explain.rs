@@ -43,7 +43,7 @@ pub(super) struct ExplainArguments {
     /// traceback or log from stdin and passes it through.
     #[arg(required_unless_present = "command")]
     words: Vec<String>,
-    /// Command and arguments. Explains its stderr after it has ended.
+    /// Command and arguments. Explains the command's stderr after it exits.
     #[arg(last = true, conflicts_with_all = ["words", "json"], value_name = "COMMAND")]
     command: Vec<OsString>,
     /// Show all possible causes of an error, not only the first three.

@@ -63,7 +63,7 @@ pub(super) struct Merge {
     /// hostnames` or `kubectl get nodes -o name`.
     #[arg(long, value_name = "FILE")]
     expect: Option<PathBuf>,
-    /// Ignore reports of runs that began longer ago, e.g. 36h.
+    /// Ignore reports of runs that began longer ago than this, e.g. 36h.
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     max_age: Option<std::time::Duration>,
     /// Compare machines only within the same value of this label, e.g. `pool` of `run --label
@@ -143,7 +143,7 @@ fn run_merge(arguments: &Merge) -> Outcome {
         written.map_err(|error| fail(format!("--out {out}: {error}"), Exit::NotDurable, json))?;
     }
     let end = if is_kept {
-        format!("nothing was merged: {out} stays as it was")
+        format!("nothing was merged; {out} is unchanged")
     } else if has_merged(&merged) {
         format!("merged into {out}")
     } else {

@@ -17,8 +17,8 @@ use cuda_pitfalls_render::{Format, Prepared};
 pub(super) struct JudgeArguments {
     /// A report, or the directory of a run.
     report: PathBuf,
-    /// Judge by the expectations of these scenario files, if their calls are those that were
-    /// measured.
+    /// Judge by the expectations of these scenario files, if their calls match the
+    /// measured ones.
     #[arg(long = "with", value_name = "FILE")]
     files: Vec<PathBuf>,
     /// Print the report with its new verdicts as JSON.
@@ -60,7 +60,7 @@ pub(super) fn run_judge(arguments: JudgeArguments) -> Outcome {
         }
         StoredReport::Compact(_) if files.is_empty() => {}
         StoredReport::Compact(_) => {
-            let why = "--with: this report is compact: the attempts that could be judged by a file are left out; judge the whole report";
+            let why = "--with: this report is compact, so it contains no attempts to judge; use the full report";
             return Err(fail(why, Exit::Usage, json));
         }
     }
@@ -96,13 +96,13 @@ fn print_notices(report: &ReportView<'_>, changed: &[ChangedVerdict]) {
     if !report.complete {
         let _ = writeln!(
             stderr,
-            "cuda-pitfalls: this report is partial: its run did not finish"
+            "cuda-pitfalls: this report is partial, because its run did not finish"
         );
     }
     if report.is_compact {
         let _ = writeln!(
             stderr,
-            "cuda-pitfalls: this report is compact: its verdicts are those that were stored"
+            "cuda-pitfalls: this report is compact, so the stored verdicts are shown"
         );
     }
     for ChangedVerdict { scenario, stored } in changed {
@@ -122,10 +122,10 @@ fn print_notices(report: &ReportView<'_>, changed: &[ChangedVerdict]) {
 #[derive(Debug, thiserror::Error)]
 enum NonceError {
     #[error(
-        "--nonce: the report has none: it was not made by `run --nonce`, so that it may be older than the request"
+        "--nonce: the report was not made with `run --nonce`, so it may be older than the request"
     )]
     Missing,
-    #[error("--nonce: the report has another one, `{0}`: it was made for another request")]
+    #[error("--nonce: the report was made for another request, `{0}`")]
     Other(String),
 }
 
@@ -165,13 +165,12 @@ fn expect_as_today(report: &mut Report, files: &[PathBuf], json: bool) -> Result
         let why = if !is_asked {
             "not in this report"
         } else if !has_same_calls {
-            "it makes other calls than those that were measured"
+            "it makes calls that differ from the measured ones"
         } else {
             continue;
         };
         let (file, name) = (file.to_string_lossy(), escape::terminal(&scenario.name));
-        let help =
-            "`run` measures it, and without --with a report is judged by what was expected then";
+        let help = "measure it with `run`, or omit --with to judge by the stored expectations";
         let file = escape::terminal(&file);
         return Err(fail(
             format!("{file}: {name}: {why}; {help}"),
@@ -181,7 +180,8 @@ fn expect_as_today(report: &mut Report, files: &[PathBuf], json: bool) -> Result
     }
     for name in others {
         let name = escape::terminal(&name);
-        let why = "its calls are not those of the file, so it is judged by what was expected then";
+        let why =
+            "its calls differ from those in the file, so it is judged by the stored expectation";
         let _ = writeln!(std::io::stderr(), "cuda-pitfalls: {name}: {why}");
     }
     Ok(())

@@ -27,12 +27,12 @@ pub(super) enum ProcessCommand {
         /// The NVML to open.
         library: Option<OsString>,
     },
-    /// A command that is watched (started by a run).
+    /// A watched command (started by a run).
     #[command(name = role::COMMAND, hide = true)]
     Watched {
         #[command(flatten)]
         started: StartedProgram,
-        /// Descriptor of the command's channel, if the parent answers its system calls.
+        /// Descriptor of the channel on which the parent answers the system calls of the command.
         #[arg(long)]
         filter: Option<i32>,
         /// The command and its arguments.
@@ -47,14 +47,14 @@ pub(super) enum ProcessCommand {
         #[command(flatten)]
         row: tracer::TracerArguments,
     },
-    /// A start that `doctor` tries (started by it).
+    /// A test start of a library (started by `doctor`).
     #[command(name = role::EXAMINER, hide = true)]
     Examiner(ChannelArguments),
     /// A libcuda that counts calls of `cuInit` and finds no GPU, for a process that loads it by its path before another
     /// library loads one by name (started by `pytest-cuda-pitfalls`).
     #[command(name = role::STAND_IN, hide = true)]
     StandIn {
-        /// The folder that gets it, which only this user may write to.
+        /// The directory to put it in; only this user may write there.
         folder: PathBuf,
     },
     /// The library check (started by `run`).
@@ -135,10 +135,10 @@ pub(super) struct StartedProgram {
     /// Protocol version of the messages that it will receive.
     #[arg(long)]
     protocol: Option<u32>,
-    /// The umask of the caller of the run, for a program of his.
+    /// The umask of the caller of the run, for the caller's program.
     #[arg(long)]
     umask: Option<u32>,
-    /// A descriptor that it was given; all others are closed.
+    /// An inherited descriptor; all others are closed.
     #[arg(long)]
     keep: Vec<i32>,
 }
@@ -148,8 +148,7 @@ impl StartedProgram {
     fn prepare_process(&self) {
         if let Some(protocol) = self.protocol.filter(|protocol| *protocol != PROTOCOL) {
             eprintln!(
-                "cuda-pitfalls: started by a version of this program that speaks protocol {protocol}; this one speaks \
-                 {PROTOCOL}: the program's file was replaced while a run is under way"
+                "cuda-pitfalls: started by a version of this program that speaks protocol {protocol}; this one speaks {PROTOCOL}; the program file was replaced during a run"
             );
             std::process::exit(Exit::Internal.code());
         }

@@ -21,7 +21,7 @@ pub(super) struct RenderArguments {
     /// Output format.
     #[arg(long = "as", value_enum, default_value_t = Format::Text)]
     form: Format,
-    /// Print the lines of a trace without what `trace --redact` removes.
+    /// Omit from a trace what `trace --redact` removes.
     #[arg(long, conflicts_with = "form")]
     redact: bool,
 }

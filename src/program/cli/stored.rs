@@ -95,7 +95,7 @@ fn named_by(path: &Path) -> Result<PathBuf, CliError> {
         [file] => Ok(path.join(file)),
         _ => {
             let (folder, files) = (terminal(&path.to_string_lossy()), surveys.join(", "));
-            Err(format!("`{folder}` holds several surveys, name one of the files: {files}").into())
+            Err(format!("`{folder}` has several surveys; specify one of the files: {files}").into())
         }
     }
 }

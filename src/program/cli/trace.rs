@@ -183,7 +183,7 @@ pub(super) fn trace(arguments: TraceArguments) -> Outcome {
     let lost = traced
         .lost
         .as_ref()
-        .map(|why| format!("the trace is not whole on disk: {why}"));
+        .map(|why| format!("the trace is incomplete on disk: {why}"));
     let (failed, outcome) = match show_trace(&arguments, &policy, traced) {
         Ok(outcome) => (lost, outcome),
         Err(why) => (lost.or(Some(why.to_string())), PolicyOutcome::default()),

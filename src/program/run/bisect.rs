@@ -54,7 +54,7 @@ pub(crate) enum NvmlChoice {
 /// Options of `bisect`.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct BisectOptions {
-    /// Package to bisect. Of several, the one responsible is found (repeatable).
+    /// Package to bisect. Give several to find the one responsible (repeatable).
     #[arg(long, value_name = "PACKAGE", required = true, help_heading = ASKED)]
     pub(crate) package: Vec<String>,
     /// A version without the forbidden call; one for each --package.
@@ -84,7 +84,7 @@ pub(crate) struct BisectOptions {
     /// Target: `cuda` (this machine's driver) or `sim[:MACHINE]` (simulated driver only).
     #[arg(long, default_value = defaults::ON, value_parser = argument::on, help_heading = WHERE)]
     pub(crate) on: On,
-    /// Whether the command finds NVML on a machine without a GPU. With `either`, one forbidden call
+    /// Whether the command finds NVML on a machine without a GPU. With `either`, a forbidden call
     /// in one of the two is enough.
     #[arg(long, value_enum, default_value_t = NvmlChoice::With, help_heading = WHERE)]
     pub(crate) nvml: NvmlChoice,

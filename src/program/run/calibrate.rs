@@ -56,7 +56,7 @@ impl Calibrator {
         if session.supervisor.sampler.inventory.is_err() {
             return None;
         }
-        console.status("measuring the instrument");
+        console.status("calibrating the instrument");
         if let Ok(snapshot) = session.supervisor.sampler.snapshot() {
             report.run.co_tenants = find_co_tenants(&session.machine.gpus, &snapshot);
         }
@@ -147,8 +147,7 @@ impl Calibrator {
         session.machine.isolation.own_pid_listed = own;
         if own == Some(false) {
             report.run.warnings.push(
-                "NVML does not list the worker's own PID (a PID namespace, or a GPU without such a list): memory per \
-                 process is unknown, and foreign processes are noticed by their memory alone"
+                "NVML does not list the worker's own PID (a PID namespace, or a GPU without such a list): memory per process is unknown, and other processes are noticed only by their memory"
                     .to_string(),
             );
         }
@@ -338,7 +337,7 @@ fn find_difference(
         };
         if !is_near(again, first, found) {
             return Some(format!(
-                "`{}` took {first:?} bytes and then {again:?}",
+                "`{}` used {first:?} bytes and then {again:?}",
                 case.name
             ));
         }
@@ -358,7 +357,7 @@ fn find_difference(
 enum Unsound {
     #[error(transparent)]
     Sampler(#[from] SupervisorError),
-    #[error("another process allocated or freed memory in the quiet time")]
+    #[error("another process allocated or freed memory during the idle period")]
     Disturbed,
     #[error("`{case}` could not be run: {source}")]
     NotRun {

@@ -51,8 +51,8 @@ pub(crate) struct RunOptions {
     /// Add a label to the report, e.g. node=gpu-17 (repeatable).
     #[arg(long, value_name = "KEY=VALUE", value_parser = argument::label, help_heading = WRITTEN, hide_short_help = true)]
     pub(crate) label: Vec<(String, String)>,
-    /// Store TEXT in the report and derive the order of attempts from it. Whoever requested the
-    /// report checks it with `judge --nonce`.
+    /// Store TEXT in the report and derive the order of attempts from it. The person who
+    /// requested the report checks it with `judge --nonce`.
     #[arg(long, value_name = "TEXT", value_parser = argument::parse_nonce, help_heading = WRITTEN, hide_short_help = true)]
     pub(crate) nonce: Option<String>,
     /// Omit steps, attempts and samples from the report.

@@ -189,7 +189,7 @@ fn take_out_builds_without_cuda(found: &mut Interpreter) -> Vec<String> {
         // The local label of PEP 440, as in `2.9.0+cpu`.
         if let Some(version) = version.take_if(|version| version.contains("+cpu")) {
             notes.push(format!(
-                "{name} {version} is built without CUDA: it is taken for not installed"
+                "{name} {version} is built without CUDA, so it counts as not installed"
             ));
         }
     }
@@ -264,7 +264,7 @@ mod tests {
         assert_eq!(notes.len(), 2);
         assert_eq!(
             notes[0],
-            "torch 2.9.0+cpu is built without CUDA: it is taken for not installed"
+            "torch 2.9.0+cpu is built without CUDA, so it counts as not installed"
         );
         let left: Vec<&str> = found
             .packages

@@ -73,7 +73,7 @@ pub(super) fn plan_question(
         } else {
             session.runtime(runtime)
         },
-        verdict: open_verdict(session.provenance, "not asked yet".to_string()),
+        verdict: open_verdict(session.provenance, "not run yet".to_string()),
         ..ScenarioReport::default()
     };
     let mut question = OpenQuestion {

@@ -184,7 +184,7 @@ impl ReleaseSurvey<'_> {
             && known.environment.failed.is_none()
         {
             self.console
-                .print_warnings(&[format!("{head}: {name}: known already")]);
+                .print_warnings(&[format!("{head}: {name}: already known")]);
             return Ok(name);
         }
         self.console
@@ -325,7 +325,7 @@ impl ReleaseSurvey<'_> {
         self.console.start(left.len() as u64);
         let name = &document.environment.name;
         let (count, jobs) = (counted(left.len(), "line"), attempts.job_count());
-        let head = format!("{name}: asking {count}, {jobs} at once");
+        let head = format!("{name}: measuring {count}, {jobs} at once");
         self.console.print_warnings(&[head]);
         let (mut progress, mut failed) = (Progress::new(left.len()), None);
         let began = clock::now_ns();
@@ -393,7 +393,7 @@ impl ReleaseSurvey<'_> {
                         .unwrap_or_default();
                     let who = render::witness_words(asked.witness);
                     wrong.get_or_insert(format!(
-                        "the control `{}` did not hold with {who}{detail}",
+                        "the control `{}` failed with {who}{detail}",
                         held.id
                     ));
                 }
@@ -544,12 +544,10 @@ fn who_answers(witnesses: &[(WitnessAsked, Ground)]) -> String {
             format!("{} answer", counted(*cuda_gpus as usize, "GPU"))
         }
         Some(WitnessAsked { witness: DriverWitness::Libcuda, .. }) => {
-            "no GPU: asked is whether a line calls cuInit, of this libcuda and of a fake driver; which GPU gets a \
-             context needs one"
+            "no GPU, so only calls of cuInit are measured, with this libcuda and with a simulated driver; a GPU is needed to see where contexts are created"
                 .to_string()
         }
-        _ => "no GPU and no libcuda: asked is whether a line calls cuInit, of a fake driver alone; a distribution's \
-              libcuda (Debian: libcuda1) would be a second witness"
+        _ => "no GPU and no libcuda, so only calls of cuInit are measured, with a simulated driver; a distribution's libcuda (Debian: libcuda1) would be a second source"
             .to_string(),
     }
 }

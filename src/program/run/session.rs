@@ -232,8 +232,7 @@ impl Session {
         let uuids: Vec<String> = gpus.map(|gpu| gpu.uuid.clone()).collect();
         let lent = gpus_in_mask(mask, order.map(String::as_str), &uuids);
         self.notes.push(format!(
-            "CUDA_VISIBLE_DEVICES is set here: only the {} GPU(s) it names are used, and questions that need a worker \
-             without a mask are skipped; unset it to ask them",
+            "CUDA_VISIBLE_DEVICES is set, so only the {} GPU(s) that it selects are used, and questions that need a worker without a mask are skipped; unset it to run them",
             lent.len()
         ));
         self.restrict = Some(lent);
@@ -382,8 +381,7 @@ impl FoundLibraries {
             "using libcuda {path} (--libcuda) instead of the loader's"
         )];
         if !libraries::has_compiler(&libcuda) {
-            let why = "no libnvidia-ptxjitcompiler.so lies beside that libcuda, so it takes the driver's: with that \
-                       of another version, libcuda 595.99.02 crashed";
+            let why = "there is no libnvidia-ptxjitcompiler.so next to that libcuda, so it loads the driver's; if the versions differ, it may crash, as libcuda 595.99.02 did";
             notes.push(why.to_string());
         }
         notes
@@ -401,12 +399,12 @@ impl FoundLibraries {
             .map_err(not_measurable)?;
         if answers && found.libraries.is_empty() {
             return Err(not_measurable(
-                "a library answers that is not among those that are mapped",
+                "an answer came from a library that is not mapped",
             ));
         }
         if !is_simulated && on.starts_with("sim:") {
             return Err(not_measurable(format!(
-                "`--on {on}`, and no simulated library is mapped"
+                "`--on {on}`, but no simulated library is mapped"
             )));
         }
         Ok(is_simulated)
@@ -448,14 +446,14 @@ fn describe_machine(supervisor: &Supervisor, libraries: &FoundLibraries) -> Mach
         Some(path) => lack(
             "no_libcuda",
             format!(
-                "{} did not say its version; is it the stub of a toolkit?",
+                "{} did not report its version; is it a toolkit's stub?",
                 path.display()
             ),
         ),
         None => lack("no_libcuda", "libcuda.so.1 was not found".to_string()),
     }
     if libraries.runtimes.is_empty() {
-        let why = "no libcudart was found; name one with --libcudart";
+        let why = "no libcudart was found; specify one with --libcudart";
         lack("no_libcudart", why.to_string());
     }
     for (runtime, _) in &libraries.runtimes {

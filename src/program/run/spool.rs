@@ -25,7 +25,7 @@ impl Spool {
     /// Returns an error if no file can be created in this directory.
     pub(super) fn create_in(folder: &Path) -> Result<Spool, RunError> {
         let file = tempfile::tempfile_in(folder).map_err(|error| {
-            RunError::Internal(format!("no room for attempts in TMPDIR: {error}"))
+            RunError::Internal(format!("cannot store attempts in TMPDIR: {error}"))
         })?;
         Ok(Spool {
             file: Arc::new(file),

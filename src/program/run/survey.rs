@@ -287,7 +287,7 @@ impl SurveyRun<'_> {
                 "interrupted before the first question"
             }
             _ => {
-                "the instrument's controls did not all behave, so nothing was surveyed; see their report"
+                "some of the instrument's controls failed, so nothing was surveyed; see their report"
             }
         };
         let (console, is_kept) = (&mut *self.console, self.is_kept);

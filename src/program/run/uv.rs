@@ -73,14 +73,14 @@ pub(super) struct Made {
 #[derive(Debug, thiserror::Error)]
 pub(super) enum InstallError {
     /// The installer is not installed.
-    #[error("`uv` was not found on PATH; it makes the environments: `pip install uv` installs it")]
+    #[error("`uv` was not found on PATH; install it with `pip install uv` to create environments")]
     NoUv,
     /// The packages cannot be installed together, or not on this interpreter.
     #[error("{0}")]
     Refused(String),
     /// The disk is too small.
     #[error(
-        "only {} GiB are free in `{}`; an environment of PyTorch takes up to {} GiB: choose another directory with --out",
+        "only {} GiB are free in `{}`; a PyTorch environment takes up to {} GiB; choose another directory with --out",
         free >> 30, escape::terminal(&folder.to_string_lossy()), LEAST_FREE_BYTES >> 30
     )]
     NoSpace {
@@ -89,10 +89,10 @@ pub(super) enum InstallError {
         free: u64,
     },
     /// Another process works there.
-    #[error("another survey makes environments in `{}`: wait for it, or choose another directory with --out", escape::terminal(&.0.to_string_lossy()))]
+    #[error("another survey is creating environments in `{}`; wait for it, or choose another directory with --out", escape::terminal(&.0.to_string_lossy()))]
     Busy(PathBuf),
     /// Others can write there.
-    #[error("`{}` is not a folder that you alone can enter: remove it, or choose another folder", escape::terminal(&.0.to_string_lossy()))]
+    #[error("`{}` is not a directory that only you can enter; remove it, or choose another directory", escape::terminal(&.0.to_string_lossy()))]
     NotOwn(PathBuf),
     /// The user stopped it, by this signal.
     #[error("stopped by {0}")]
@@ -254,7 +254,7 @@ impl<'a> Installer<'a> {
     ) -> Result<Option<String>, InstallError> {
         let (package, version) = release;
         if !how.pre && is_prerelease(version) {
-            return Ok(Some("is a pre-release: --pre tries these too".to_string()));
+            return Ok(Some("is a pre-release; --pre includes these".to_string()));
         }
         match self.resolve_requirement(&format!("{package}=={version}"), how, interrupt) {
             Ok((_, warnings)) if warnings.contains("is yanked") => {
@@ -510,10 +510,10 @@ pub(super) fn variables(made: &Made) -> BTreeMap<OsString, Option<OsString>> {
 /// Returns the reason why the installer rejects a release, from its error output.
 fn reason(complaint: &str) -> String {
     if complaint.contains("not found in the package registry") {
-        return "is not in the index: there is no package of this name".to_string();
+        return "is not in the index, which has no package of this name".to_string();
     }
     if complaint.contains("was published at") {
-        return "was published after the day that --newest names".to_string();
+        return "was published after the date given with --newest".to_string();
     }
     if complaint.contains("there is no version of") {
         return "does not exist".to_string();

@@ -313,10 +313,10 @@ impl<'a> QuestionGroup<'a> {
         let mut lines = Vec::new();
         for (why, answers) in group_by_key(whys) {
             let head = if self.has_values() {
-                let parts = [("not settled for".to_owned(), self.labels(&answers))];
+                let parts = [("inconclusive for".to_owned(), self.labels(&answers))];
                 values::line(&parts, room)
             } else {
-                "not settled".to_owned()
+                "inconclusive".to_owned()
             };
             lines.extend(words(&format!("{head}: {}", terminal(&why)), room));
         }

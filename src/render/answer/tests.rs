@@ -100,7 +100,7 @@ fn an_answer_is_a_word_beside_its_question() {
             open,
             75,
             "?    Does it freeze the mask?                                             b\n     \
-             not settled: another process changed its memory on the GPU during the\n\
+             inconclusive: another process changed its memory on the GPU during the\n\
              \x20    attempt\n",
         ),
     ] {

@@ -100,7 +100,7 @@ pub(super) fn text_sections(page: &SurveyPage<'_>, form: &SectionForm) -> Vec<Se
         .columns
         .iter()
         .map(String::as_str)
-        .chain(["said by (place and status)"]);
+        .chain(["reported by (location and status)"]);
     vec![Section::new(
         page.title(form),
         &what.collect::<Vec<_>>(),

@@ -76,8 +76,7 @@ pub(super) fn generated_sections(page: &SurveyPage<'_>, form: &SectionForm) -> V
             })
         };
         text.push(format!(
-            "With seed {} on {} GPUs: {} masks were written by a generator of the grammar. The driver read {} as the \
-             rule says and {} otherwise; {} got no clear answer. {} showed no GPU, {} one, {} more.",
+            "With seed {} on {} GPUs: {} masks were generated from the grammar. The driver read {} as the rule predicts and {} differently; {} gave no clear result. {} showed no GPU, {} showed one and {} showed more.",
             document.header.seed,
             document.machine.gpus.len(),
             rows.len(),

@@ -46,7 +46,7 @@ fn head_lines(document: &SurveyDocument, needed: &Permissions) -> Vec<String> {
     }
     said.push(
         match needed.verified {
-            Some(true) => "Verified on this machine: with everything else denied by a filter, they did the same",
+            Some(true) => "Verified on this machine: with everything else denied by a filter, they behaved the same",
             Some(false) => "NOT ENOUGH: with everything else denied, they behaved differently",
             None => "Not verified: they were not run with everything else denied",
         }

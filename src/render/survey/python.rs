@@ -106,7 +106,7 @@ pub(super) fn interpreter_section(sources: &[NamedSurvey]) -> Section {
             vec![
                 own,
                 if packages.is_empty() {
-                    "none of the packages that rows need"
+                    "none of the packages that the rows need"
                 } else {
                     packages
                 }

@@ -75,7 +75,7 @@ pub(super) const POLICY_RULES: [PolicyRule; 7] = [
     PolicyRule {
         id: "stray",
         title: "a context on a GPU where the process does no work",
-        why: "The process also has a context on another GPU, and launches, copies and allocates nothing here. Its memory is unavailable to other processes. --forbid stray makes this an error.",
+        why: "The process also has a context on another GPU. On this GPU it launches no kernel, copies nothing and allocates nothing. Its memory is unavailable to other processes. --forbid stray makes this an error.",
         scenario: Some("context/first-call-makes-one"),
         level: Level::Error,
     },
@@ -88,13 +88,13 @@ pub(super) const POLICY_RULES: [PolicyRule; 7] = [
     },
     PolicyRule {
         id: "max-bytes",
-        title: "the memory of a GPU grows by more than allowed",
+        title: "memory on a GPU grows by more than allowed",
         why: "--max-bytes says by how much the memory of a GPU may grow.",
         ..FORBIDDEN
     },
     PolicyRule {
         id: "unattributed",
-        title: "more memory of a process is unattributed than allowed",
+        title: "a process has more unattributed memory than allowed",
         why: "--forbid unattributed>SIZE limits the memory that NVML reports but no row of the ledger explains.",
         ..FORBIDDEN
     },

@@ -142,7 +142,7 @@ fn notification_descriptors() -> Value {
             "undecided",
             "a policy condition is undecided, because the trace is incomplete",
         ),
-        ("not-seen", "something could not be seen"),
+        ("not-seen", "some events could not be seen"),
         ("left-out", "there are too many results for one file"),
     ];
     json!(sorts.map(|(id, about)| json!({ "id": id, "shortDescription": text(about) })))
@@ -167,7 +167,7 @@ fn sarif_invocation(seen: &TraceView, left_out: usize) -> Value {
     }
     if left_out > 0 {
         let results = counted(left_out as u64, "result");
-        let message = format!("{results} left out; the trace has them all");
+        let message = format!("{results} left out; the trace contains all of them");
         all.push(sarif_notification("left-out", Level::Warning, &message));
     }
     let (start, end) = (&seen.trace.start, &seen.trace.end);

@@ -1004,7 +1004,7 @@ train.py:52: a context on a GPU that is not used
             assert!(html.len() < 2_000_000, "{} bytes", html.len());
             crate::fixture::assert_closed(&html);
             for form in [text, markdown, html] {
-                assert!(form.contains("more events; the document has them all"));
+                assert!(form.contains("more events; the document contains them all"));
             }
         }
     }

@@ -143,7 +143,7 @@ fn memory_word(text: &str, what: &str, size: &str) -> Result<PolicyWord, WordErr
 fn parse_bytes(size: &str) -> Result<u64, WordError> {
     match size::bytes(size.trim()) {
         Ok(bytes) => u64::try_from(bytes)
-            .map_err(|_| WordError(format!("`{}` is less than nothing", terminal(size)))),
+            .map_err(|_| WordError(format!("`{}` is less than zero", terminal(size)))),
         Err(wrong) => {
             let message = terminal(&wrong.message);
             Err(WordError(format!("{message}: {}", wrong.help)))

@@ -437,7 +437,7 @@ impl Descendants {
                 let deed = if process.has_libcuda {
                     "uses libcuda and"
                 } else {
-                    "opened the file of libcuda, to read it or to load it, and"
+                    "opened the libcuda file (to read or load it) and"
                 };
                 let sentence =
                     format!("process {pid} ({command}) {deed} is not traced, because {reason}");

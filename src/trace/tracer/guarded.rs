@@ -113,7 +113,7 @@ fn open(place: &Candidate) -> Result<PathBuf, PlaceError> {
     {
         let (path, character) = (base.display(), char::from(*byte));
         let why = format!(
-            "the name of {path} has a `{character}`, which LD_PRELOAD and LD_LIBRARY_PATH cannot carry"
+            "the name of {path} contains `{character}`, which LD_PRELOAD and LD_LIBRARY_PATH do not allow"
         );
         return Err(PlaceError(why));
     }
@@ -123,7 +123,7 @@ fn open(place: &Candidate) -> Result<PathBuf, PlaceError> {
         // A program of root may change its user, and must still find its libraries then.
         let why = unsafe_ancestor(&data).or_else(|| {
             let is_closed = geteuid().is_root() && data.mode() & PASSABLE_BY_ALL == 0;
-            is_closed.then_some("other users may not pass through it")
+            is_closed.then_some("other users cannot enter it")
         });
         if let Some(why) = why {
             return Err(PlaceError::refused(folder, why));
@@ -163,7 +163,7 @@ fn open_private_folder(path: &Path) -> Result<PathBuf, PlaceError> {
     }
     if !is_own(&fs::symlink_metadata(path).map_err(|error| PlaceError::refused(path, error))?) {
         return Err(PlaceError(format!(
-            "{} exists, but is not a directory of this user",
+            "{} exists but is not a directory owned by this user",
             path.display()
         )));
     }
@@ -218,7 +218,7 @@ mod tests {
             open(&Candidate::Own(base.path().into()))
                 .unwrap_err()
                 .to_string()
-                .contains("is not a directory of this user")
+                .contains("is not a directory owned by this user")
         );
         fs::remove_file(&name).unwrap();
         fs::create_dir(&name).unwrap();
@@ -227,7 +227,7 @@ mod tests {
             open(&Candidate::Own(base.path().into()))
                 .unwrap_err()
                 .to_string()
-                .contains("is not a directory of this user")
+                .contains("is not a directory owned by this user")
         );
         fs::set_permissions(&name, Permissions::from_mode(0o700)).unwrap();
         assert_eq!(
@@ -240,7 +240,7 @@ mod tests {
                 open(&Candidate::Own(base.path().into()))
                     .unwrap_err()
                     .to_string()
-                    .contains("is not a directory of this user")
+                    .contains("is not a directory owned by this user")
             );
         } else {
             eprintln!("NOT TESTED: only root can make a folder of another user");
@@ -280,7 +280,7 @@ mod tests {
                 open(&place)
                     .unwrap_err()
                     .to_string()
-                    .contains("cannot carry"),
+                    .contains("do not allow"),
                 "{name}"
             );
         }

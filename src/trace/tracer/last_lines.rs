@@ -63,7 +63,7 @@ impl Tracer {
         for (count, what) in unheard.into_iter().filter(|(count, _)| *count > 0) {
             let messages = counted(count, "message");
             self.processes
-                .add_unseen(format!("{messages} {what}: something may have been missed"));
+                .add_unseen(format!("{messages} {what}; some events may be missing"));
         }
         let unreported = self.place.unreported_processes();
         match &unreported {

@@ -112,10 +112,10 @@ impl Ledgers {
             let charge = charges.join(" and ");
             all.push(match file_name(&program) {
                 MPS_SERVER => format!(
-                    "process {pid} ({MPS_SERVER}) is the MPS server: NVML reports up to {charge} for it, which is in no client's ledger"
+                    "process {pid} ({MPS_SERVER}) is the MPS server; NVML reports up to {charge} for it, which is not in the ledger of any client"
                 ),
                 name => {
-                    format!("process {pid} ({name}) has no ledger: NVML reports up to {charge} for it, of unknown owner")
+                    format!("process {pid} ({name}) has no ledger; NVML reports up to {charge} for it, whose owner is unknown")
                 }
             });
         }
@@ -659,9 +659,9 @@ mod tests {
         ledgers.process(72).has_told = true;
         ledgers.note_without(72, 0, 9 << 20);
         let said = [
-            "process 70 (nvidia-cuda-mps-server) is the MPS server: NVML reports up to 66 MiB on GPU 0 and 30 MiB \
-             on GPU 1 for it, which is in no client's ledger",
-            "process 71 (worker) has no ledger: NVML reports up to 66 MiB on GPU 0 for it, of unknown owner",
+            "process 70 (nvidia-cuda-mps-server) is the MPS server; NVML reports up to 66 MiB on GPU 0 and 30 MiB \
+             on GPU 1 for it, which is not in the ledger of any client",
+            "process 71 (worker) has no ledger; NVML reports up to 66 MiB on GPU 0 for it, whose owner is unknown",
         ];
         assert_eq!(ledgers.describe_without_ledger(), said);
     }

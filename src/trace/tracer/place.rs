@@ -64,7 +64,7 @@ impl TraceFolder {
                 )));
             }
             let hook = hook_beside(path).ok_or_else(|| {
-                PlaceError::refused(path, io::Error::other("the folder is in none"))
+                PlaceError::refused(path, io::Error::other("the directory has no parent"))
             })?;
             write_hook(&hook).map_err(|error| {
                 PlaceError(format!("{} could not be written: {error}", hook.display()))

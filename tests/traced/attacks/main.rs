@@ -387,7 +387,7 @@ const ESCAPES: [(&str, i32, &str); 19] = [
     (
         "reads",
         3,
-        "opened the file of libcuda, to read it or to load it, and is not traced",
+        "opened the libcuda file (to read or load it) and is not traced",
     ),
     (
         "held",

@@ -160,7 +160,7 @@ fn read(source: &str, visible_gpus: u32) -> Result<Recipes, Invalid> {
                 else {
                     return Err((
                         name.span(),
-                        format!("no call is measured as `{}`", name.get_ref()),
+                        format!("no measured call has the name `{}`", name.get_ref()),
                     ));
                 };
                 recipe.sets.push(set.name.clone());
@@ -187,11 +187,11 @@ fn flatten_groups(groups: Vec<NamesGroup>) -> Vec<LeftOut> {
 /// Error in a recipe.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 enum RecipeError {
-    #[error("no call is called `{0}`")]
+    #[error("unknown call `{0}`")]
     Call(String),
     #[error("`before` is the name of a list of steps")]
     Before,
-    #[error("no steps are called `{0}` under [before]")]
+    #[error("[before] has no steps named `{0}`")]
     Steps(String),
     #[error("`gpus` is a number of GPUs")]
     Gpus,

@@ -281,7 +281,7 @@ fn invalid(
     let took_ns = end.t_ns.saturating_sub(trace.start.t_ns);
     if said.end.is_none() {
         let begun = if said.ask.is_some() {
-            "the asked line"
+            "the measured line"
         } else {
             "the lines before it"
         };
@@ -298,7 +298,7 @@ fn invalid(
             }
             left => because(
                 Reason::ExitedEarly,
-                format!("it left in {begun} ({})", left.unwrap_or("exit code 0")),
+                format!("it exited in {begun} ({})", left.unwrap_or("exit code 0")),
             ),
         };
     }
@@ -308,7 +308,7 @@ fn invalid(
     }
     (end.left_out > 0).then(|| Invalidation {
         reason: Reason::Unobservable,
-        detail: "it did more than a trace holds".to_string(),
+        detail: "it caused more events than a trace can hold".to_string(),
     })
 }
 

@@ -325,7 +325,7 @@ fn an_attempt_that_did_not_come_to_its_end_does_not_count() {
         killed,
         (
             Reason::Hang,
-            "the asked line did not end within 60 s, and it was killed".to_string()
+            "the measured line did not end within 60 s, and it was killed".to_string()
         )
     );
     assert_eq!(
@@ -336,7 +336,7 @@ fn an_attempt_that_did_not_come_to_its_end_does_not_count() {
         why(&ended(Some(3), None, 5), &ProgramMessages::default()),
         (
             Reason::ExitedEarly,
-            "it left in the lines before it (exit code 3)".to_string()
+            "it exited in the lines before it (exit code 3)".to_string()
         )
     );
     let raised = |kind: &str| {

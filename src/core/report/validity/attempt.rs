@@ -31,14 +31,14 @@ type AttemptCheck = (&'static str, fn(&MadeAttempt<'_>) -> bool);
 
 /// The checks of an attempt.
 const ATTEMPT: [AttemptCheck; 16] = [
-    ("it was made before the run or after it", |made| {
+    ("it was made before or after the run", |made| {
         let recording = made.recording();
         !made.run.has_time(recording.started_ns) || !made.run.has_time(recording.ended_ns())
     }),
     ("its `overhead_ns` is more than its `wall_ns`", |made| {
         made.recording().overhead_ns > made.recording().wall_ns
     }),
-    ("its process has two PIDs, or the PID 0", |made| {
+    ("its process has two PIDs or PID 0", |made| {
         let pid = made.recording().pid;
         for entry in made.events() {
             if let Event::Ready { pid: other, .. } = entry.event
@@ -59,11 +59,11 @@ const ATTEMPT: [AttemptCheck; 16] = [
         steps.into_iter().max() >= Some(plan.steps.len())
     }),
     (
-        "a step begins, ends or is observed twice, or a process starts or leaves twice",
+        "a step begins, ends or is observed twice, or a process starts or exits twice",
         |made| super::has_twice(made.events().iter().filter_map(single_event)),
     ),
     (
-        "a step that did not begin ends or is observed, or its process was never ready",
+        "a step ends or is observed although it did not begin or its process was never ready",
         |made| {
             let begun: BTreeMap<usize, u64> = made.step_begins().into_iter().collect();
             if !begun.is_empty() && !made.was_ready() {
@@ -83,7 +83,7 @@ const ATTEMPT: [AttemptCheck; 16] = [
         },
     ),
     (
-        "a process says that it sees no GPU, or fewer, and which of them it uses",
+        "a process reports that it uses a GPU but sees none or fewer",
         |made| made.probes().into_iter().any(contradicts_itself),
     ),
     (
@@ -103,11 +103,11 @@ const ATTEMPT: [AttemptCheck; 16] = [
             false
         },
     ),
-    ("its steps did not begin in their order", |made| {
+    ("its steps did not begin in order", |made| {
         !made.step_begins().is_sorted_by_key(|(step, _)| step)
     }),
     (
-        "the times of its events run backward, or lie outside the attempt",
+        "the times of its events run backward or are outside the attempt",
         |made| {
             let mut last: BTreeMap<Option<&str>, u64> = BTreeMap::new();
             for entry in made.events() {
@@ -136,12 +136,12 @@ const ATTEMPT: [AttemptCheck; 16] = [
         }
         false
     }),
-    ("a status code has the name of another one", |made| {
+    ("a status code has the name of another code", |made| {
         let mut entries = made.events().iter();
         entries.any(|entry| has_other_name(&entry.event, made.plan))
     }),
     (
-        "its process has an exit code and a signal, or neither its end nor its events say that it left",
+        "its process has both an exit code and a signal, or its end and its events disagree on whether it exited",
         |made| {
             let exit = &made.recording().exit;
             let mut said_bye = false;
@@ -152,7 +152,7 @@ const ATTEMPT: [AttemptCheck; 16] = [
         },
     ),
     (
-        "the times of its snapshots run backward, or lie outside the run",
+        "the times of its snapshots run backward or are outside the run",
         |made| {
             let snapshots = &made.recording().snapshots;
             !snapshots.is_sorted_by_key(|one| one.snapshot.t_ns)
@@ -162,7 +162,7 @@ const ATTEMPT: [AttemptCheck; 16] = [
         },
     ),
     (
-        "its polling runs backward, lies outside the run, or is of a GPU that does not exist",
+        "its polling runs backward, is outside the run or is of a GPU that does not exist",
         |made| {
             let Some(polling) = &made.recording().polling else {
                 return false;
@@ -190,7 +190,7 @@ const ATTEMPT: [AttemptCheck; 16] = [
         },
     ),
     (
-        "more memory of a GPU was in use than it has, or less than it reserves",
+        "more memory was in use than the GPU has, or less than it reserves",
         |made| {
             for taken in &made.recording().snapshots {
                 for (gpu, reading) in made.machine.gpus.iter().zip(&taken.snapshot.gpus) {
@@ -346,7 +346,7 @@ pub(super) fn check(report: &ReportView<'_>) -> Result<(), Contradiction> {
     for made in &all {
         if !made.recording().events.is_empty() && times.insert(made.event_times(), ()).is_some() {
             return Err(made.contradiction_with(
-                "another attempt took the same times to the nanosecond: it is a copy",
+                "it is a copy: another attempt has the same times to the nanosecond",
             ));
         }
     }
@@ -355,7 +355,7 @@ pub(super) fn check(report: &ReportView<'_>) -> Result<(), Contradiction> {
         let (before, after) = (made.recording(), next.recording());
         if (before.started_ns, before.pid) == (after.started_ns, after.pid) {
             return Err(next.contradiction_with(
-                "another attempt has its PID and its start time: it is a copy",
+                "it is a copy: another attempt has the same PID and start time",
             ));
         }
         if after.started_ns < before.ended_ns() {

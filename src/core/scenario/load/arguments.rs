@@ -136,7 +136,7 @@ impl Arguments<'_, '_> {
                 Some(format!("`{text}` is always {value}; leave it out"))
             }
             Some(_) => Some(format!(
-                "`{text}` is what the call gives back; check it with `value`"
+                "`{text}` is returned by the call; check it with `value`"
             )),
             None if matches!(text.as_str(), "label" | "on") => Some(format!(
                 "`{text}` belongs next to the call, not inside its table"
@@ -301,7 +301,7 @@ impl Arguments<'_, '_> {
         if bound.handle.is_some() && !makers.contains(&bound.call.as_str()) {
             let makers = format!("`{}`", makers.join("` or `"));
             let message = format!(
-                "`{}` takes what {makers} bound; `{name}` is of `{}`",
+                "`{}` takes a name bound by {makers}; `{name}` is bound by `{}`",
                 call.name, bound.call
             );
             self.reader

@@ -138,11 +138,11 @@ pub(super) fn read_case(
         && let Some(mask) = file.env.get("CUDA_VISIBLE_DEVICES")
     {
         let help = Some(
-            "write `gpus = \"all\"`: such a case starts without a mask of the harness".to_string(),
+            "write `gpus = \"all\"`: such a case starts without the harness's mask".to_string(),
         );
         reader.error(
             &mask.span(),
-            "`CUDA_VISIBLE_DEVICES` has no effect here: the mask of `gpus` takes its place",
+            "`CUDA_VISIBLE_DEVICES` has no effect here: the mask of `gpus` replaces it",
             help,
         );
     }
@@ -295,7 +295,7 @@ impl Steps<'_, '_> {
             let help = Some("write `python = { needs = [\"torch\"] }` in the case".to_string());
             self.reader.error(
                 &key.place,
-                "a case with Python lines says what they need",
+                "a case with Python lines must state their needs",
                 help,
             );
         }
@@ -311,11 +311,8 @@ impl Steps<'_, '_> {
             args.insert(LINE_VARIES.to_string(), Scalar::Int(1));
         }
         if let Some(node) = get(entries, "from") {
-            self.reader.error(
-                &node.place,
-                "a Python line is not a call of a library",
-                None,
-            );
+            self.reader
+                .error(&node.place, "a Python line is not a library call", None);
         }
         let on = get(entries, "on").and_then(|node| self.on(node));
         let row = CheckedStep::Line { value: name };
@@ -334,12 +331,15 @@ impl Steps<'_, '_> {
     fn line_text(&mut self, value: &Node) -> Option<String> {
         let text = self.reader.sentence(value)?;
         if text.len() > MOST_LINE_BYTES {
-            let message = format!("a Python line has at most {} KiB", MOST_LINE_BYTES >> 10);
+            let message = format!(
+                "a Python line can have at most {} KiB",
+                MOST_LINE_BYTES >> 10
+            );
             self.reader.error(&value.place, message, None);
         }
         if text.contains('\0') {
             self.reader
-                .error(&value.place, "a Python line has no NUL", None);
+                .error(&value.place, "a Python line cannot contain a NUL", None);
         }
         Some(text)
     }
@@ -371,7 +371,7 @@ impl Steps<'_, '_> {
             let help = Some(format!("write `{LINE_VALUE} = \"…\"` next to it"));
             self.reader.error(
                 &node.place,
-                format!("`{LINE_VARIES}` is about the value of a line"),
+                format!("`{LINE_VARIES}` requires `{LINE_VALUE}`"),
                 help,
             );
         }
@@ -385,7 +385,7 @@ impl Steps<'_, '_> {
             .filter(|entry| [LINE_VALUE, LINE_VARIES].contains(&entry.key.text.as_str()))
         {
             let help = Some(format!(
-                "a call gives its values by name; check them with `value = {{ … }}` at `{}`",
+                "the values of a call have names; check them with `value = {{ … }}` at `{}`",
                 key.text
             ));
             self.reader.error(
@@ -466,7 +466,7 @@ impl Steps<'_, '_> {
             if is_call(other) {
                 self.reader.error_with(
                     place,
-                    "a step makes one call",
+                    "a step can make only one call",
                     &call.key.place,
                     "the first call",
                 );
@@ -559,7 +559,7 @@ impl Steps<'_, '_> {
         };
         let Some(bound) = self.names.get(name) else {
             let help = format!(
-                "make it first: `{{ dlopen = {{ file = \"{}\", as = \"{name}\" }} }}`",
+                "open it first: `{{ dlopen = {{ file = \"{}\", as = \"{name}\" }} }}`",
                 copied.file
             );
             let message = format!("no earlier step binds `{name}`");

@@ -86,15 +86,15 @@ fn is_about_one_thing(reader: &mut Reader<'_>, place: &Range<usize>, check: &Che
     match (&check.at, &check.exit, fact) {
         (Some(_), Some(exit), _) => {
             let help = Some("`exit` is about the whole attempt; write two checks".to_string());
-            reader.error(&exit.place, "a check has `at` or `exit`, not both", help);
+            reader.error(&exit.place, "a check has either `at` or `exit`", help);
         }
         (None, Some(_), Some(fact)) => {
-            let help = Some("name one with `at` in a separate check".to_string());
+            let help = Some("write `at` with a step in a separate check".to_string());
             let message = format!("`{}` is about a step", fact.key.text);
             reader.error(&fact.key.place, message, help);
         }
         (None, None, _) => {
-            let help = Some("name a step by its label, or write how the worker ended".to_string());
+            let help = Some("give the label of a step, or how the worker ended".to_string());
             reader.error(place, "a check needs `at` or `exit`", help);
         }
         // An unknown key is reported as such.

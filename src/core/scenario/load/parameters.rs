@@ -159,7 +159,7 @@ fn check_parameter(
         let help = Some("choose another name".to_string());
         reader.error(
             &key.span(),
-            format!("`{name}` is filled in by the plan"),
+            format!("`{name}` is reserved, because the plan fills it in"),
             help,
         );
     }

@@ -14,7 +14,7 @@ pub(super) fn step_schema(definitions: &mut Map<String, Value>) -> Value {
     for call in calls::all() {
         properties.insert(call.name.to_string(), call_schema(call, definitions));
     }
-    let label = json!({ "description": "What checks call this step.", "type": "string", "pattern": "^[a-zA-Z0-9_-]+$" });
+    let label = json!({ "description": "The name that checks use for this step.", "type": "string", "pattern": "^[a-zA-Z0-9_-]+$" });
     let on = "The thread or process that makes the call.";
     let from = "The private copy of libcuda or libcudart that is called.";
     properties.insert("label".to_string(), label);

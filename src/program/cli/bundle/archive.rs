@@ -45,7 +45,7 @@ pub(super) fn write(arguments: &BundleArguments, stem: &str, entries: &[ArchiveF
             let note = if arguments.redact {
                 ""
             } else {
-                "\nIt has UUIDs of GPUs and paths; --redact replaces them."
+                "\nIt contains GPU UUIDs and paths; --redact replaces them."
             };
             print_text(&format!("{}: {}{note}\n", path.display(), names.join(", ")))
         }

@@ -45,7 +45,7 @@ pub(super) fn open(folder: &Path, uuid: &str, access: LockAccess) -> io::Result<
     };
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let opened = rustix::fs::open(folder, flags, Mode::empty()).map_err(|error| match error {
-        Errno::NOTDIR | Errno::LOOP => io::Error::other("it is a link, or no folder"),
+        Errno::NOTDIR | Errno::LOOP => io::Error::other("it is a link, or not a directory"),
         error => error.into(),
     })?;
     let found = rustix::fs::fstat(&opened)?;

@@ -50,7 +50,7 @@ impl SurveyRun<'_> {
             if !disturbed.is_empty() {
                 document.complete = false;
                 let why = format!(
-                    "a filter that refuses nothing changes what the program does: {}",
+                    "a filter that denies nothing changes the behavior of the program: {}",
                     disturbed.join(", ")
                 );
                 self.console.print_warnings(&[why]);

@@ -346,7 +346,7 @@ impl SurveyRun<'_> {
         self.console.start(jobs.len() as u64);
         let (count, at_once) = (counted(jobs.len(), "row"), attempts.job_count());
         self.console
-            .print_warnings(&[format!("asking {count}, {at_once} at once")]);
+            .print_warnings(&[format!("measuring {count}, {at_once} at once")]);
         let mut progress = Progress::new(jobs.len());
         let mut failed = None;
         let (console, store) = (&self.console, self.open_store()?);
@@ -392,7 +392,7 @@ impl SurveyRun<'_> {
         let visible = self.visible().len();
         if (line.gpus as usize) > visible {
             let has = format!(
-                "it needs {}, and {visible} can be used here",
+                "it needs {}, but {visible} can be used here",
                 counted(line.gpus as usize, "GPU")
             );
             return Some((Reason::TooFewGpus, has));

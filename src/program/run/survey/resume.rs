@@ -55,7 +55,7 @@ pub(super) fn same_question(
     let header = &survey.header;
     let (then, now) = (survey.kind.name(), options.kind.name());
     if then != now {
-        return Err(refuse(format!("that is a survey of {then}, not of {now}")));
+        return Err(refuse(format!("it is a survey of {then}, not of {now}")));
     }
     if header.version != env!("CARGO_PKG_VERSION") {
         let version = &header.version;

@@ -110,7 +110,7 @@ pub(in crate::run) fn choose_items<C: Selectable>(
     check_meaning(&items, selectors)?;
     items.retain(|item| is_chosen(item, selectors));
     if items.is_empty() {
-        let why = "the selectors leave nothing to ask";
+        let why = "the selectors exclude everything";
         return Err(RunError::Usage(why.to_string()));
     }
     Ok(items)
@@ -183,7 +183,7 @@ fn unknown<C: Selectable>(items: &[C], selector: &str) -> RunError {
         None => String::new(),
     };
     let selector = escape::terminal(selector);
-    RunError::Usage(format!("this survey asks nothing about `{selector}`{hint}"))
+    RunError::Usage(format!("this survey has nothing like `{selector}`{hint}"))
 }
 
 #[cfg(test)]
@@ -233,7 +233,7 @@ mod tests {
     fn selectors_that_mean_nothing_are_refused() {
         assert_eq!(
             keys(&["cuInot"]).unwrap_err().to_string(),
-            "this survey asks nothing about `cuInot`; did you mean `cuInit`?"
+            "this survey has nothing like `cuInot`; did you mean `cuInit`?"
         );
         assert!(
             keys(&["!cuInot"])
@@ -243,7 +243,7 @@ mod tests {
         );
         assert_eq!(
             keys(&["cuInit", "!cuI*"]).unwrap_err().to_string(),
-            "the selectors leave nothing to ask"
+            "the selectors exclude everything"
         );
     }
 }

@@ -411,7 +411,7 @@ fn memory_details(trace: &Trace, event: &TraceEvent, concurrent: ConcurrentChang
         let bytes = bytes.unwrap_or(0);
         if Some(gpu) != own && bytes.unsigned_abs() >= NOTABLE_BYTES {
             let bytes = units::format_delta(bytes);
-            details.push(format!("at the same time GPU {gpu} {bytes}"));
+            details.push(format!("at the same time on GPU {gpu}: {bytes}"));
         }
     }
     details

@@ -261,7 +261,7 @@ impl Attempts {
         };
         match tracer.run(|| self.stop.load(Ordering::Relaxed))? {
             ErrandEnd::Exited { status, stderr, .. } if stderr.trim().is_empty() => {
-                Ok(Some(format!("the tracer left with {status}")))
+                Ok(Some(format!("the tracer exited with {status}")))
             }
             ErrandEnd::Exited { stderr, .. } => Ok(Some(stderr.trim().to_string())),
             ErrandEnd::Stopped => Ok(None),
