@@ -47,10 +47,7 @@ pub fn folders_text(scenarios: &[Outline], screen: impl Into<Screen>) -> String 
             "show NAME",
             "a scenario's question, steps, expected result and workaround",
         ),
-        (
-            "run NAME",
-            "runs it here; NAME may also be a directory or symptom",
-        ),
+        ("run NAME", "runs it, or all of a directory or symptom"),
     ];
     let next = next.map(|(command, what)| vec![command, what]);
     let blocks = [
