@@ -39,10 +39,7 @@ pub fn folders_text(scenarios: &[Outline], screen: impl Into<Screen>) -> String 
     let next = [
         ("list FOLDER", "the scenarios in a directory"),
         ("list all", "all of them"),
-        (
-            "list --symptoms",
-            "symptoms, with the number of scenarios for each",
-        ),
+        ("list --symptoms", "symptoms and their numbers of scenarios"),
         (
             "show NAME",
             "a scenario's question, steps, expected result and workaround",
