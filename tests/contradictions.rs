@@ -602,6 +602,7 @@ fn a_report_made_for_a_request_is_no_other_requests() {
     scratch
         .run(&["judge", &path, "--nonce", "k7-Q"])
         .good()
+        .join_lines()
         .prints("Made for the request `k7-Q`.");
     scratch
         .run(&["judge", &path, "--nonce", "k8"])

@@ -350,6 +350,7 @@ fn a_small_file_makes_little_work() {
         let file = scratch.file(name, bytes);
         let arguments = ["fleet", "merge", &file, "--out", path(&out)];
         let ran = scratch.run(&arguments).ended(4, "nothing_measured");
+        let ran = ran.join_lines();
         let names_a_limit = ["the rest is not read", "times its size"]
             .iter()
             .any(|it| ran.stdout.contains(it));

@@ -153,6 +153,7 @@ fn a_policy_that_needs_memory_is_not_decided_without_it() {
         let Some(_) = error else { continue };
         let (ran, trace) = traced(&scratch, machine, &["--max-bytes", "gpu0=1GiB"]);
         ran.ended(3, "inconclusive")
+            .join_lines()
             .says("memory not known")
             .says("was not read before the program began");
         traces.push(trace.clone());

@@ -119,10 +119,7 @@ fn a_runner_that_lost_a_gpu_is_caught() {
     let more = ["--quick", "--require", "gpus=2", "--junit", &junit];
     let (ran, report) = scratch.simulate(ONE_GPU, &[SMALL], &more);
     let words = "2 usable GPUs were required (--require gpus=2), and there is 1";
-    let ran = ran.ended(4, "nothing_measured");
-    // The text is broken into lines.
-    let said = ran.stderr.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(said.contains(words), "{}", ran.stderr);
+    ran.ended(4, "nothing_measured").join_lines().says(words);
     assert!(
         report.scenarios.is_empty() && report.complete,
         "it is known before anything runs"
@@ -150,14 +147,13 @@ fn fewer_answers_than_required_are_named() {
         &["context/s*"],
         &["--quick", "--require", "answers=150"],
     );
-    let ran = ran.ended(4, "nothing_measured");
     let found = report.run.require[0].found.expect("answers are counted");
     let sentence = format!(
         "150 conclusive answers were required (--require answers=150), and there are {found}"
     );
-    // The text is broken into lines.
-    let words = ran.stderr.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(words.contains(&sentence), "{sentence}:\n{}", ran.stderr);
+    ran.ended(4, "nothing_measured")
+        .join_lines()
+        .says(&sentence);
     for bad in ["gpus", "gpus=0", "gpus=two", "answer=3", "gpus=2,answers=3"] {
         Scratch::new()
             .run(&["run", SMALL, "--on", ONE_GPU, "--require", bad])

@@ -123,7 +123,7 @@ fn gpus_option_accepts_numbers_machines_and_lists() {
     fs::write(&list, "# nothing\n").expect("a list");
     assert!(wrong(&list).contains("it lists no GPU"));
     fs::write(&list, "\nGPU-5a\n").expect("a list");
-    assert!(wrong(&list).contains(&format!("{list}:2: no UUID")));
+    assert!(wrong(&list).contains(&format!("{list}:2: there is no UUID of the form")));
 }
 
 #[test]

@@ -108,6 +108,14 @@ impl Ran {
         self
     }
 
+    /// Returns `self` with each stream as one line, for a phrase that may be broken at the width of the output.
+    pub(crate) fn join_lines(mut self) -> Ran {
+        for stream in [&mut self.stdout, &mut self.stderr] {
+            *stream = stream.split_whitespace().collect::<Vec<_>>().join(" ");
+        }
+        self
+    }
+
     /// Returns `self`; fails unless these words are on stderr.
     pub(crate) fn says(self, words: &str) -> Ran {
         assert!(
