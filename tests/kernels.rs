@@ -131,7 +131,7 @@ fn a_step_that_cannot_refuse_anything_decides_nothing() {
     }
     let ran = scratch.ran(command).ended(3, "inconclusive");
     assert!(
-        ran.stdout.contains("no process accepted the filter"),
+        ran.stdout.contains("no process could install the filter"),
         "a container's manager listens already: {ran:#?}"
     );
 }

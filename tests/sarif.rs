@@ -1,5 +1,5 @@
-//! The SARIF of traces: of every committed one, of one with hostile text in every place, and of a program on the
-//! simulated machine.
+//! The SARIF output for every committed trace, for a trace with hostile text in every place, and for a program that
+//! runs on the simulated machine.
 //!
 //! The schema of the standard is a document of OASIS whose repository grants no license to copy it, so it is not
 //! committed. `tests/sarif.subset.json` has the requirements of the standard for the properties that the program

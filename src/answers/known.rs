@@ -522,7 +522,7 @@ fn is_word(name: &str) -> bool {
 fn lines<T: Serialize>(all: &[T]) -> String {
     let lines: Vec<String> = all
         .iter()
-        .map(|one| serde_json::to_string(one).expect("texts and numbers are JSON"))
+        .map(|one| serde_json::to_string(one).expect("strings and numbers are valid JSON"))
         .collect();
     lines.join(",\n")
 }

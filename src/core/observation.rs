@@ -181,7 +181,7 @@ pub enum Class {
     Init,
     /// About one context.
     Context,
-    /// More than one context explains.
+    /// More than one context can account for.
     Allocation,
 }
 

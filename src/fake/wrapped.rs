@@ -221,7 +221,7 @@ fn lacking_functions(names: &BTreeSet<String>) -> String {
         out += &format!(
             "
 /// # Safety
-/// Takes no argument into account.
+/// Any arguments are allowed: they are not read.
 #[unsafe(no_mangle)]
 pub unsafe extern \"C\" fn {name}() -> u32 {{
     crate::returned::lacking()

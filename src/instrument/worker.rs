@@ -170,7 +170,7 @@ impl Worker {
         }
     }
 
-    /// Makes a step on the calling thread, and reports it to the parent.
+    /// Executes a step on the calling thread and reports it to the parent.
     fn make_step(self: &Arc<Self>, channel: &Channel, index: usize, step: &Step) {
         let Some(call) = calls::find(&step.call) else {
             let _ = channel.send(&Event::Broken {

@@ -16,7 +16,8 @@ const MOST_LINES: usize = 40;
 const LONGEST: usize = 160;
 /// Room for names where several share a line, in bytes.
 const NAMES: usize = 90;
-/// Maximum number of lines about machines, about what does not count, and about what only one has (half of it each).
+/// Maximum number of lines about the environment, and about differences that do not count. The scenarios that only A or
+/// only B has get half as many each.
 const FEW: usize = 8;
 
 /// Returns the comparison as text. It ends with a newline.

@@ -321,7 +321,7 @@ fn trouble_workaround(cause: &Trouble, place: &HostState) -> String {
             "remove the compatibility package from the loader's path, or use one that is newer than the driver."
         }
         Trouble::OtherVersion { .. } => {
-            "use the libraries of the kernel's driver; after an update, reload the NVIDIA kernel modules or reboot."
+            "use the driver libraries that match the loaded kernel module; after an update, reload the NVIDIA kernel modules or reboot."
         }
         Trouble::Stub { .. } => "remove the `stubs` directory from LD_LIBRARY_PATH at run time.",
         Trouble::SystemCall { .. } if is_in_container => {

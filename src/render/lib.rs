@@ -113,7 +113,7 @@ pub fn render(
     reason = "a report without attempts has none to read back"
 )]
 fn compact_json(report: &CompactReport) -> String {
-    serde_json::to_string(report).expect("it can be written as JSON") + "\n"
+    serde_json::to_string(report).expect("a compact report can always be written as JSON") + "\n"
 }
 
 #[cfg(test)]

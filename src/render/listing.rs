@@ -39,7 +39,7 @@ pub fn folders_text(scenarios: &[Outline], screen: impl Into<Screen>) -> String 
     let next = [
         ("list FOLDER", "the scenarios in a directory"),
         ("list all", "all of them"),
-        ("list --symptoms", "symptoms and their numbers of scenarios"),
+        ("list --symptoms", "symptoms, with their scenario counts"),
         (
             "show NAME",
             "a scenario's question, steps, expected result and workaround",

@@ -44,7 +44,7 @@ pub fn text(preview: &Preview, screen: impl Into<Screen>) -> String {
     write(&blocks, screen)
 }
 
-/// Returns the questions that do not apply, by the missing requirement.
+/// Returns the questions that this machine cannot answer, grouped by the missing requirement.
 fn not_applicable_blocks(preview: &Preview) -> Vec<Block> {
     let (mut lacking, mut details) = (Vec::new(), Vec::new());
     for one in &preview.not_applicable {

@@ -16,9 +16,13 @@ fn words(state: LineState) -> (&'static str, &'static str, &'static str) {
     match state {
         LineState::Yes => ("yes", "Y", "calls cuInit"),
         LineState::No => ("no", "-", "does not call cuInit"),
-        LineState::WithoutNvml => ("without NVML", "y", "calls cuInit without NVML"),
-        LineState::WithNvml => ("with NVML", "n", "calls cuInit with NVML"),
-        LineState::NoWithNvml => ("no with NVML", ".", "does not call cuInit with NVML"),
+        LineState::WithoutNvml => ("without NVML", "y", "calls cuInit only if NVML is missing"),
+        LineState::WithNvml => ("with NVML", "n", "calls cuInit only if NVML is present"),
+        LineState::NoWithNvml => (
+            "no with NVML",
+            ".",
+            "does not call cuInit if NVML is present",
+        ),
         LineState::Initialised => (
             "already initialized",
             "=",

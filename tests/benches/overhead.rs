@@ -234,7 +234,7 @@ struct Bare {
     phases: [u64; 6],
 }
 
-/// Phases of the time of a worker and of the bare program.
+/// Phases into which the run time of a worker and of the bare program is divided.
 const PHASES: [&str; 6] = [
     "1 until the first call",
     "2 cuInit",

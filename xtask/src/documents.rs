@@ -218,7 +218,7 @@ fn question_facts(
     let mut documents = Documents::new();
     for ((scenario, known), texts) in scenarios.iter().zip(questions).zip(texts) {
         let outline = catalogue::outline_line(scenario);
-        let known = serde_json::to_string(known).expect("texts and numbers are JSON");
+        let known = serde_json::to_string(known).expect("strings and numbers are valid JSON");
         let texts = serde_json::to_string(texts).expect("texts are JSON");
         let path = format!("{QUESTIONS}/{}.ndjson", scenario.name);
         documents.insert(path, format!("{outline}\n{known}\n{texts}\n"));

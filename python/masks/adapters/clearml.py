@@ -1,5 +1,5 @@
-"""ClearML. Only `utilities/resource_monitor.py` is loaded, and its list of GPUs is the table. Its behavior
-with `NVIDIA_VISIBLE_DEVICES` set was not tested."""
+"""ClearML. Only `utilities/resource_monitor.py` is loaded, and it reads the list of GPUs from the table. Its
+behavior with `NVIDIA_VISIBLE_DEVICES` set was not tested."""
 
 from types import SimpleNamespace
 from unittest import mock

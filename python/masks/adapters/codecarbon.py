@@ -1,5 +1,5 @@
-"""CodeCarbon. Only `external/hardware.py` and `core/config.py` are loaded, and the list of GPUs and UUIDs is the
-table."""
+"""CodeCarbon. Only `external/hardware.py` and `core/config.py` are loaded, and they read the GPUs and UUIDs from
+the table."""
 
 from types import SimpleNamespace
 

@@ -27,7 +27,7 @@ pub(super) const WIDE: [&str; 9] = [
     "cudaSurfaceObject_t",
     "cuuint64_t",
 ];
-/// Names that a variable of C must not take: keywords, and what the file defines or uses.
+/// Names that a C variable must not have: keywords, and names that the file defines or uses.
 const TAKEN_IN_C: [&str; 44] = [
     "auto", "break", "case", "char", "const", "continue", "default", "do", "double", "else",
     "enum", "extern", "float", "for", "goto", "if", "int", "long", "register", "return", "short",

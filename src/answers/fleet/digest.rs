@@ -176,7 +176,7 @@ fn is_survey(head: &Head) -> Result<bool, Rejection> {
             let major = head
                 .major
                 .map_or_else(|| "none".to_owned(), |major| major.to_string());
-            format!("its major version is {major}, this program reads 1")
+            format!("its major version is {major}, but this program reads only version 1")
         }
     };
     Err(Rejection {

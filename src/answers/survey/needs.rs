@@ -57,7 +57,7 @@ pub struct NeedRow {
     pub gpus: Option<Vec<u32>>,
     /// End of the program, if it did not exit by itself; null if it did, or if attempts disagree.
     pub died: Option<Death>,
-    /// Files and system calls that it used, call by call; only if a filter denies nothing.
+    /// Files and system calls that each call of the program used; only if the filter denies nothing.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub asked: Vec<SystemUse>,
     /// Number of attempts that count, and the reasons why the others do not.

@@ -125,5 +125,5 @@ pub fn outline_line(scenario: &Scenario) -> String {
         sha256: scenario.sha256[..DIGITS].to_owned(),
         outline: Outline::new(scenario),
     };
-    serde_json::to_string(&entry).expect("texts and numbers are JSON")
+    serde_json::to_string(&entry).expect("strings and numbers are valid JSON")
 }

@@ -306,7 +306,7 @@ impl Operand {
                 ));
                 reader.reject(
                     &node.place,
-                    "expected an integer or text, found true or false",
+                    "expected an integer or a string, found a Boolean",
                     help,
                 )
             }

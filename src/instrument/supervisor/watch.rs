@@ -110,7 +110,8 @@ impl Watch {
         let seen = std::mem::take(&mut *lock(&shared.seen));
         let fault = match shared.is_readable.get() {
             _ if !is_filtered => Some(
-                "no process accepted the filter: the kernel or a sandbox denied it".to_string(),
+                "no process could install the filter: the kernel or a sandbox denied it"
+                    .to_string(),
             ),
             Some(Err(error)) => Some(format!(
                 "the memory of a process with a filter cannot be read: {error}"

@@ -14,7 +14,7 @@ use cuda_pitfalls_core::text::escape::terminal;
 /// Help on what the exported program does.
 pub(super) const ENDS: &str = "\
 Calls are exported as C, Python lines as Python. The program runs trap and control in separate processes, and reads \
-memory through NVML where the scenario is about memory. It exits with 0 if the effect occurs in the trap and not in \
+memory through NVML where the scenario is about memory. It exits with 0 if the effect occurs in the trap but not in \
 the control, with 1 if it does not occur in the trap, and with 77 if this cannot be determined: too few GPUs, a \
 missing library, or a step that was not reached.
 

@@ -1,4 +1,4 @@
-//! The processes of itself that this program starts, and the first actions of each.
+//! The hidden commands with which this program starts itself as another process, and their first actions.
 
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
@@ -47,7 +47,7 @@ pub(super) enum ProcessCommand {
         #[command(flatten)]
         row: tracer::TracerArguments,
     },
-    /// A test start of a library (started by `doctor`).
+    /// Loads and initializes a library as a test (started by `doctor`).
     #[command(name = role::EXAMINER, hide = true)]
     Examiner(ChannelArguments),
     /// A libcuda that counts calls of `cuInit` and finds no GPU, for a process that loads it by its path before another

@@ -278,7 +278,7 @@ impl Rounds<'_> {
         Ok(())
     }
 
-    /// Puts the libraries that workers mapped so far into the report.
+    /// Copies into the report the list of libraries that workers have mapped so far.
     fn take_libraries(&mut self) {
         let mapped = &self.session.machine.libraries;
         self.report.machine.libraries.clone_from(mapped);

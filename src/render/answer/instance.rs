@@ -50,13 +50,14 @@ impl InstanceAnswer {
         Standing::new(&self.verdict)
     }
 
-    /// Returns `true` if it is printed first, in a separate entry: not what the file expects, or no result.
+    /// Returns `true` if it is printed first, in a separate entry: it has no result, or not the one that the file
+    /// expects.
     pub fn is_failure(&self) -> bool {
         self.standing().is_failure()
     }
 
-    /// Returns `true` if it is counted and not listed: it did not run (to its end), or the simulated machine does not
-    /// model it.
+    /// Returns `true` if it is counted but not listed: it did not run, was interrupted, or is not modeled by the
+    /// simulated machine.
     pub(super) fn is_aside(&self) -> bool {
         !self.is_failure()
             && (self.verdict.kind == Kind::Skipped

@@ -81,7 +81,7 @@ fn few_answer_words(few: &FewAnswers, fleet: &Fleet, most: usize) -> Option<Stri
     }
     let words = any_names(&lines, most)?;
     Some(format!(
-        "scenarios answered, of those most of the group answered: {words}"
+        "scenarios answered, of those that most machines in the group answered: {words}"
     ))
 }
 

@@ -177,7 +177,7 @@ fn format_seconds(ms: u64) -> String {
     digits.trim_end_matches('.').to_string()
 }
 
-/// Returns a step as a C call, with the variable that it binds before it and its thread or process after it.
+/// Returns a step as a C call. The variable that it binds comes before the call, its thread or process after it.
 pub(crate) fn call(step: &Step) -> String {
     let mut arguments = Vec::new();
     if let Some(call) = calls::find(&step.call) {

@@ -146,7 +146,7 @@ impl LedgerView<'_, '_> {
         ]
     }
 
-    /// Returns the user's own line of a row. A terminal has no room for a path, and a page explains `other thread`
+    /// Returns the line of the user's program for a row. Only a page has room for its path, and explains `other thread`
     /// below the table.
     fn line(&self, row: &LedgerRow) -> String {
         let with_path = match place::place(self.seen.trace, row.stack) {

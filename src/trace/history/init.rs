@@ -91,8 +91,8 @@ impl<'a> Init<'a> {
         }
     }
 
-    /// Returns the time when it read the variables. The last start counts, because the driver calls the injection hook
-    /// right before it reads. Lateness is measured from here.
+    /// Returns the time when `cuInit` read the environment variables: that of its last recorded start, because the
+    /// driver calls the injection hook right before it reads them. A variable set after this time is late.
     pub fn t_ns(&self) -> u64 {
         self.begun
             .last()

@@ -135,7 +135,7 @@ impl PolicyCheck<'_, '_> {
                     let charged = if ledger.is_own {
                         "NVML reports for it"
                     } else {
-                        "its GPU uses more than before"
+                        "were added on its GPU"
                     };
                     let all = match ledger.peak.charged_bytes {
                         Some(bytes) => units::bytes(bytes),

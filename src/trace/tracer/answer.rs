@@ -247,8 +247,8 @@ impl Tracer {
         }
     }
 
-    /// Adds to an event the differences to the state before its call: the change of memory, the time of the call, and
-    /// the stack.
+    /// Completes the event of a call with what was recorded before the call: the memory in use, so that the event has
+    /// the change, and, if the event has no stack, the stack and the time.
     fn end_bracket(&mut self, event: &mut TraceEvent, before: Pending, waiting: &UnixStream) {
         let now = self.read_for(event.pid, waiting);
         let grown = self.driver_growth(

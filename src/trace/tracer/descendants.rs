@@ -67,7 +67,7 @@ impl Untraced {
             Untraced::OtherTrace => "it belongs to another trace",
             Untraced::NoVariables => "it was started without the trace's variables",
             Untraced::Privileged => {
-                "it runs with other privileges (setuid), so that the loader ignores LD_PRELOAD"
+                "it gains privileges when it starts (setuid), so the loader ignores LD_PRELOAD"
             }
             Untraced::OtherRoot => "it runs in another mount namespace or root directory",
             Untraced::Static => "it is statically linked",

@@ -89,7 +89,7 @@ fn is_about_one_thing(reader: &mut Reader<'_>, place: &Range<usize>, check: &Che
             reader.error(&exit.place, "a check has either `at` or `exit`", help);
         }
         (None, Some(_), Some(fact)) => {
-            let help = Some("write `at` with a step in a separate check".to_string());
+            let help = Some("use a separate check with `at` and the label of a step".to_string());
             let message = format!("`{}` is about a step", fact.key.text);
             reader.error(&fact.key.place, message, help);
         }

@@ -14,10 +14,10 @@ use crate::scenario::Scalar;
 /// Maximum number of instances: more would occupy a GPU for hours.
 const MOST_INSTANCES: usize = 64;
 
-/// Other forms in which a template may write a GPU.
+/// The forms that a placeholder may request for a GPU, such as `${gpu1:device}`.
 const GPU_FORMS: [&str; 5] = ["short", "upper", "bare", "pci", "device"];
 
-/// The keys of a file in whose values parameters are filled in.
+/// The keys of a file whose values may contain parameters.
 const FILLED: [&str; 3] = ["cases", "effect", "expect"];
 
 struct Parameter<'a> {

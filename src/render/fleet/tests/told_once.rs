@@ -190,7 +190,7 @@ fn a_machine_with_few_answers_is_named() {
     assert!(text.starts_with(title), "{text}");
     assert!(
         text.contains(
-            "scenarios answered, of those most of the group answered: node-01 10 of 50, node-03 12 of 50"
+            "scenarios answered, of those that most machines in the group answered: node-01 10 of 50, node-03 12 of 50"
         ),
         "{text}"
     );

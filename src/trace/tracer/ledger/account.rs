@@ -1,4 +1,4 @@
-//! A process's memory on one GPU, and the decision when to write it. Nothing here reads or writes.
+//! A process's memory on one GPU, and the decision when the trace gets a new reading of it. This module has no I/O.
 
 use std::collections::BTreeMap;
 
