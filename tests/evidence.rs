@@ -121,7 +121,7 @@ fn is_offered(scenario: &str, case: &str, kind: Kind) -> bool {
     (case == "control" && kind == Kind::Reproduced) || shown.any(|runs| runs.contains(&ran))
 }
 
-/// Questions that were added and not measured yet. Each name is removed when its report is added.
+/// Questions that were added but not measured yet. Each name is removed when its report is added.
 const TO_BE_MEASURED: [&str; 0] = [];
 
 /// Returns `true` if an instance may lack a measurement: it requires root, a changed setting or more memory than

@@ -61,7 +61,7 @@ fn the_list_has_what_is_committed_and_nothing_else() {
         .iter()
         .filter(|name| !tracked.contains(name.as_str()))
         .collect();
-    assert!(gone.is_empty(), "listed and not committed: {gone:#?}");
+    assert!(gone.is_empty(), "listed but not committed: {gone:#?}");
 }
 
 #[test]

@@ -140,7 +140,7 @@ fn each_line_is_told_by_what_it_does() {
         place("return Array(size", "zeros")
     );
 
-    // Contexts of the line, and not of the lines before it.
+    // Contexts of the line, but not of the lines before it.
     let zeros = &row("framework.zeros").facts;
     assert_eq!(
         (zeros.context_before.as_deref(), zeros.context_on.as_deref()),

@@ -13,7 +13,7 @@ use cuda_pitfalls_core::verdict::{Provenance, Reason};
 /// A complete run that was not started.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Preview {
-    /// Always `true`: marks this document as a preview and not as a report.
+    /// Always `true`: marks this document as a preview, not as a report.
     pub dry_run: bool,
     /// Source of the answers: a real driver or the simulated machine.
     pub provenance: Provenance,

@@ -24,7 +24,7 @@ const LONGEST_LINE: usize = 4 << 20;
 pub struct Channel {
     stream: UnixStream,
     pending: Vec<u8>,
-    /// The last descriptor that was sent with a document and not yet taken.
+    /// The last descriptor that was sent with a document but not yet taken.
     sent_along: Option<OwnedFd>,
     closed: bool,
 }

@@ -30,7 +30,7 @@ const MOST_OF_WORDS: usize = 60;
 /// Selects the causes of an error that are shown.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ShownCauses<'e> {
-    /// `true` if all are shown, and not only the first [`MOST_CAUSES`].
+    /// `true` if all are shown, not only the first [`MOST_CAUSES`].
     pub all: bool,
     /// Result of the examination of this machine, if it was made.
     pub here: Option<(&'e Examination, &'e Diagnosed)>,

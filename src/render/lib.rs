@@ -91,7 +91,8 @@ impl Format {
     }
 }
 
-/// Renders a report, with a newline at its end; `None` if reports do not have the format. `screen` applies to text.
+/// Renders a report as text that ends with a newline; `None` if reports do not have the format. `screen` applies to
+/// text.
 pub fn render(
     prepared: &Prepared<'_>,
     format: Format,

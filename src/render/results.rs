@@ -306,7 +306,7 @@ fn question_properties(scenario: &ScenarioView<'_>) -> Vec<(String, String)> {
     properties
 }
 
-/// Returns the lines of a text, with an empty one after a newline at its end.
+/// Returns the lines of a text. If the text ends with a newline, the last line is empty.
 fn split_lines(text: &str) -> Vec<String> {
     if text.is_empty() {
         return Vec::new();

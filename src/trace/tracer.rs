@@ -272,7 +272,7 @@ struct Tracer {
     descendants: Descendants,
     wait_children: Duration,
     ledgers: Ledgers,
-    /// Calls that have begun and not ended, by process and number.
+    /// Calls that have begun but not ended, by process and number.
     pending: BTreeMap<(u32, u64), Pending>,
     gpus: Vec<Gpu>,
     /// The memory in use on each GPU before the program was started, in bytes.

@@ -1,4 +1,4 @@
-# A guard that selects GPU 1 and restores GPU 0 at its end: the restoring makes a context on GPU 0. Needs two GPUs.
+# A guard that selects GPU 1 and restores GPU 0 at exit, which creates a context on GPU 0. Needs two GPUs.
 #
 # shows counted: init, mask (unset)
 # shows enter: context made on GPU 1

@@ -354,7 +354,7 @@ fn trap_texts(scenario: &Scenario) -> (String, String) {
     (steps.join("\n"), statuses.join("\n"))
 }
 
-/// Returns `true` if a text contains a name, and not only as a part of a longer one.
+/// Returns `true` if a text contains a name, but not only as a part of a longer one.
 fn has_name(text: &str, name: &str) -> bool {
     let is_of_name = |letter: char| letter.is_alphanumeric() || letter == '_';
     text.match_indices(name).any(|(index, _)| {

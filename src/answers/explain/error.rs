@@ -20,7 +20,7 @@ const MOST_GPUS: u32 = 16;
 /// Maximum number of marks between a word and its number: `error code="(`.
 const MOST_MARKS: usize = 4;
 
-/// Maximum length of a file name suffix in characters. The number after a file name is a line number, and not a code.
+/// Maximum length of a file name suffix in characters. The number after a file name is a line number, not a code.
 const LONGEST_SUFFIX: usize = 4;
 
 /// NVML's own codes, which differ from CUDA's, with their messages.
@@ -206,7 +206,7 @@ impl NumberContext<'_> {
             )
     }
 
-    /// Returns `true` for a number of GPUs: `cuDeviceGetCount returned 4`, and not `cudaGetDeviceCount returned 35`.
+    /// Returns `true` for a number of GPUs: `cuDeviceGetCount returned 4`, but not `cudaGetDeviceCount returned 35`.
     fn is_gpu_count(&self) -> bool {
         let is_returned = matches!(
             self.last,
@@ -332,7 +332,7 @@ fn is_among(words: &str, word: &str) -> bool {
 fn is_counted(after: &[LinePart]) -> bool {
     match after {
         [LinePart::Mark('%' | '-'), ..] => true,
-        // `3/4`, and not `716/700`.
+        // `3/4`, but not `716/700`.
         [LinePart::Mark('/'), LinePart::Number(other), ..] => *other < LEAST_BEFORE_ERROR,
         [LinePart::Mark('/'), ..] => true,
         [

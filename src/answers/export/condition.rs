@@ -14,7 +14,7 @@ pub(super) enum WrittenKind {
     Number,
     Text,
     Handle,
-    /// A number that is an expression and not a variable.
+    /// A number that is an expression, not a variable.
     Part,
 }
 

@@ -521,7 +521,7 @@ fn cut_fact(fact: &mut Fact) {
     }
 }
 
-/// Returns `true` if a question was skipped because of how the run was started, and not because of a property of the
+/// Returns `true` if a question was skipped because of how the run was started, not because of a property of the
 /// machine.
 fn is_of_the_run(reason: Reason) -> bool {
     matches!(

@@ -254,7 +254,7 @@ pub struct Key {
     /// The label of `--group-by` and its value; absent without the option.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
-    /// `true` if properties of the machines are compared, such as the number of their GPUs, and not their answers. The
+    /// `true` if properties of the machines are compared, such as the number of their GPUs, but not their answers. The
     /// following fields are empty in that case.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_of_facts: bool,

@@ -46,7 +46,7 @@ struct Cluster {
     spread: ByteSpread,
 }
 
-/// Machines with the same answer. An answer is compared once, and not once for each machine.
+/// Machines with the same answer. An answer is compared once, not once for each machine.
 pub(super) struct AnswerGroup<'a> {
     pub(super) answer: &'a SharedAnswer,
     pub(super) given: Vec<Given<'a>>,

@@ -101,7 +101,7 @@ impl<R: Read> Read for Bounded<R> {
 struct Zstd<R> {
     packed: BufReader<R>,
     decoder: FrameDecoder,
-    /// `true` if a frame has begun and not ended.
+    /// `true` if a frame has begun but not ended.
     is_open: bool,
 }
 

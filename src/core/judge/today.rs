@@ -91,7 +91,7 @@ pub fn planned_today(
 
 /// Returns the number of planned attempts of each case in a run that was interrupted, if fewer were made.
 ///
-/// Earlier programs stored the number of attempts that were made and not the planned one. All scenarios of a run have
+/// Earlier programs stored the number of attempts that were made, not the planned number. All scenarios of a run have
 /// as many rounds as their files or the user requested, so the scenarios with the most rounds show the planned number.
 /// Scenarios with an unexpected verdict were retried more often.
 fn planned_then(scenario: &Scenario, report: &Report, then: &Plan) -> Option<u32> {

@@ -230,7 +230,7 @@ impl CompactOutcome {
     }
 }
 
-/// Rejects attempts in the cases: verdicts of a report that has them are judged again, and not trusted.
+/// Rejects attempts in the cases: verdicts of a report that has them are judged again, not trusted.
 fn without_recordings<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Vec<CompactCase>, D::Error> {

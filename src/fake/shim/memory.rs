@@ -1,4 +1,4 @@
-//! The owners of GPU memory: the memory that this process has allocated and not freed, by the location that allocated
+//! The owners of GPU memory: the memory that this process has allocated but not freed, by the location that allocated
 //! it. It is kept in memory that the tracer can read even after the process was killed (src/trace/tracer/ledger.rs).
 //!
 //! Allocations are tallied here, each with its size and address; each location is reported to the tracer once. Memory

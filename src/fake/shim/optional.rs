@@ -33,7 +33,7 @@ const OPTIONAL: [(&str, Matters); 7] = [
 static SOUGHT: [AtomicU64; OPTIONAL.len()] = [const { AtomicU64::new(0) }; OPTIONAL.len()];
 /// Number of these that are not 0.
 static MISSING: AtomicU32 = AtomicU32::new(0);
-/// The libraries that were requested and not checked since, a bit for each.
+/// The libraries that were requested but not checked since, a bit for each.
 static OPENING: AtomicU32 = AtomicU32::new(0);
 
 fn file_name(path: &[u8]) -> &[u8] {

@@ -58,7 +58,7 @@ pub fn ask_examiner(
         examined.ended = Some(StartEnd { by, at });
     }
     drop(channel);
-    // The code that runs at its end is not ours, and may hang as well.
+    // The code that runs when it exits is not ours, and may hang as well.
     if !end::has_ended(&mut child, SHORT_GRACE_MS) {
         let (_, is_dead) = end::kill_child(&mut child, SHORT_GRACE_MS);
         examined.is_unkillable = !is_dead;

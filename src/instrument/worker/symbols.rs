@@ -1,4 +1,4 @@
-//! The addresses of functions. All are resolved before step 1, so that a missing function is an unmet need and not an
+//! The addresses of functions. All are resolved before step 1, so that a missing function is an unmet need, not an
 //! error at a later step.
 
 use std::collections::HashMap;

@@ -128,7 +128,7 @@ impl TraceArguments {
     /// Checks that each named file can be written after the program has ended.
     fn check_files(&self) -> Result<(), CliError> {
         let json = self.json_file();
-        // `--json python train.py` would write over a program, and not start it.
+        // `--json python train.py` would overwrite a program instead of starting it.
         if let Some(path) = json
             && path.extension().is_none_or(|extension| extension != "json")
             && is_program(path)

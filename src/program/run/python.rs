@@ -211,7 +211,7 @@ fn packages_of_caller() -> BTreeMap<String, OsString> {
     all
 }
 
-/// Returns the value of a variable, if it is set and not empty.
+/// Returns the value of a variable, if it is set and is not empty.
 fn full_variable(name: &str) -> Option<OsString> {
     std::env::var_os(name).filter(|value| !value.is_empty())
 }

@@ -37,7 +37,7 @@ pub(super) struct Session {
     pub(super) simulated_links: Option<PathBuf>,
     /// A private folder for files that processes write.
     pub(super) home: PathBuf,
-    /// The private folder of the run, which is removed at its end.
+    /// The private folder of the run, which is removed when the run ends.
     folder: Folder,
 }
 

@@ -1,4 +1,4 @@
-//! The questions that are counted and not listed: those that this machine cannot answer, that were not allowed or not
+//! The questions that are counted but not listed: those that this machine cannot answer, that were not allowed or not
 //! reached, and that the simulated machine does not model.
 
 use super::instance::InstanceAnswer;

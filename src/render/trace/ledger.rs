@@ -270,7 +270,7 @@ mod tests {
         section.trim_end().rsplit_once("\n\n").unwrap().0.to_owned()
     }
 
-    /// Returns the trace of a program whose ledger is read at its peak and at its end.
+    /// Returns the trace of a program whose ledger is read at the peak and at exit.
     fn read(holders: u32, at_peak: [Option<u64>; 2], at_end: [Option<u64>; 2]) -> Trace {
         let made = (0..holders).fold(TraceBuilder::on(1).init(&[], &[0]), |made, line| {
             made.at(&[("<module>", "train.py", line + 1)])

@@ -1,4 +1,4 @@
-//! The tables of a ledger: the memory of a process on a GPU by owner, at its peak and at its end.
+//! The tables of a ledger: the memory of a process on a GPU by owner, at the peak and at exit.
 //!
 //! A row is the observed memory of a holder. Rows are not adjusted to match the sum: the difference to the memory that
 //! NVML reports is unattributed, and may be negative.

@@ -653,7 +653,7 @@ fn has_started(pid: u32, identity: ProgramIdentity) -> bool {
         && maps_of(pid).is_ok_and(|maps| !maps.is_empty())
 }
 
-/// Returns `true` if a memory map has code of a file, and not only its data.
+/// Returns `true` if a memory map has code of a file, not only its data.
 fn has_code(maps: &str, file: &str) -> bool {
     maps.lines().any(|line| {
         line.contains(file)

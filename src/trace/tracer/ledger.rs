@@ -580,7 +580,7 @@ impl Tracer {
         }
     }
 
-    /// Writes the last reading of a process as its end, unless it was read at its end.
+    /// Writes the last reading of a process as the one at its exit, unless it was read at its exit.
     fn write_end(&mut self, pid: u32) {
         let ledger = self
             .ledgers

@@ -95,7 +95,7 @@ fn read_end(file: &File, from: u64, most_bytes: usize) -> io::Result<Vec<u8>> {
 /// The state that the passing process shares with this one, before the ring of bytes.
 #[repr(C)]
 struct PassingProgress {
-    /// `true` if bytes may have left the pipe and not reached the reader.
+    /// `true` if bytes may have left the pipe but not reached the reader.
     is_busy: AtomicBool,
     /// The number of bytes that were passed on.
     passed: AtomicU64,

@@ -316,7 +316,7 @@ pub(super) fn refusal_steps<'a>(
     steps.collect()
 }
 
-/// Returns `true` if a step with this label is a call of a program, and not a step of the harness.
+/// Returns `true` if a step with this label is a call of a program, not a step of the harness.
 pub(super) fn is_call(label: &str) -> bool {
     !HARNESS.contains(&label) && !label.starts_with(REFUSE)
 }

@@ -189,7 +189,7 @@ const OF_THE_SYSTEM: [&str; 6] = ["/dev/", "/proc/", "/sys/", "/run/", "/var/", 
 /// own.
 const CERTIFICATES: &str = "/etc/ssl/";
 
-/// Returns `true` if a file belongs to the system, and not to a framework or its interpreter.
+/// Returns `true` if a file belongs to the system, not to a framework or its interpreter.
 pub(super) fn is_of_the_system(path: &str) -> bool {
     OF_THE_SYSTEM.iter().any(|folder| path.starts_with(folder)) && !path.starts_with(CERTIFICATES)
 }

@@ -14,7 +14,7 @@ pub const MAX_GPUS: usize = 16;
 pub struct Slot {
     /// The owner of the slot: pid in the upper half, then [`SETTLING`], then the start time. Zero is free.
     owner: AtomicU64,
-    /// The time at which a reader first found the owner dead and not yet waited for, in milliseconds from some start;
+    /// The time at which a reader first found the owner dead but not yet waited for, in milliseconds from some start;
     /// zero until then.
     died_ms: AtomicU64,
     used_bytes: [AtomicU64; MAX_GPUS],

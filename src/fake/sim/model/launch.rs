@@ -19,7 +19,7 @@ pub struct Launch<'a> {
     pub arguments: &'a [u64],
 }
 
-/// Work that was launched and not waited for.
+/// Work that was launched but not waited for.
 #[derive(Clone, Copy, Debug)]
 pub enum Busy {
     /// A kernel that runs until then.

@@ -266,7 +266,7 @@ fn is_name(c: char) -> bool {
     c.is_ascii_alphanumeric() || matches!(c, '_' | '$')
 }
 
-/// Returns `true` if a word is in the text, and not as a part of a longer name.
+/// Returns `true` if a word is in the text, but not as a part of a longer name.
 fn has_word(text: &str, word: &str) -> bool {
     text.match_indices(word).any(|(at, _)| {
         let before = text[..at].chars().next_back();

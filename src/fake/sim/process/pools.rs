@@ -21,7 +21,7 @@ impl SimulatedProcess {
     }
 
     /// `cuMemFreeAsync`: the memory stays reserved until the host synchronizes. Freeing plain memory in stream order is
-    /// allowed in some versions and not in others.
+    /// allowed in some versions but not in others.
     pub fn free_async(&mut self, address: u64) -> Outcome {
         self.give_to_pool(address).map(drop).ok_or(SIM_NOT_MODELLED)
     }
