@@ -1,11 +1,8 @@
 //! Causes of a failed CUDA start in one place, from the starts that `doctor` tried there: causes proved by a start
 //! without the suspect, causes measured to produce exactly this error, and merely unusual conditions.
 
-mod process;
 #[cfg(test)]
 mod tests;
-
-pub use process::{HeldGpu, MaskState, ProcessFindings, Stray, findings};
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;

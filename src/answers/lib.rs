@@ -21,3 +21,4 @@ pub mod refused;
 pub mod releases;
 pub mod survey;
 pub mod visibility;
+pub mod who;

@@ -13,6 +13,18 @@ pub fn now_ns() -> u64 {
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
+/// Returns the wall-clock time in milliseconds since 1970.
+pub fn unix_ms() -> u64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    since.map_or(0, |since| since.as_millis() as u64)
+}
+
+/// Returns the milliseconds since the boot, with the time that the machine was suspended.
+pub fn boot_ms() -> u64 {
+    let now = clock_gettime(ClockId::Boottime);
+    now.tv_sec as u64 * 1000 + now.tv_nsec as u64 / 1_000_000
+}
+
 /// The longest single wait of a process before it calls [`running_ns`] again.
 pub const SLICE_NS: u64 = 50_000_000;
 /// A longer gap between two calls means that the process was stopped.

@@ -1,13 +1,14 @@
 //! The results of `doctor`: how CUDA and NVML start in its environment, what is denied there, and what a running
 //! process holds. This module has facts only; `answers` draws the conclusions.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::event::MappedLibrary;
-use crate::sample::{Gpu, Reading};
+use crate::holding::{AbsentProcess, ProcessExamination, PythonStack, UnreadProcess};
+use crate::sample::{Gpu, Process, Reading};
 
 /// The reasons why CUDA does or does not start in an environment.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -162,6 +163,12 @@ pub struct GpuState {
     /// Part of the last seconds that each process kept the GPU's multiprocessors busy, in percent, by PID; null if NVML
     /// does not report it. A process that did nothing is missing.
     pub busy_percent: Option<BTreeMap<u32, u32>>,
+    /// Processes with graphics alone; they are not in `reading`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub graphics: Vec<Process>,
+    /// PIDs of the clients of an MPS server.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub mps_clients: Vec<u32>,
 }
 
 /// The difference between a start and the environment of `doctor`.
@@ -239,10 +246,23 @@ pub enum Want {
         /// System calls.
         calls: Vec<String>,
     },
-    /// Look at a process.
-    Process {
-        /// Which.
+    /// Read the processes that have to do with NVIDIA's driver.
+    Scan {
+        /// Only this one, whatever it has to do with the driver; null for all.
+        only: Option<u32>,
+        /// Processes that NVML lists.
+        listed: BTreeSet<u32>,
+        /// Processes that are left out: those of this program, and those at which an earlier reader hung.
+        skipped: BTreeSet<u32>,
+        /// The directory of the device files: `/dev/`, or that of a simulated machine.
+        devices: String,
+    },
+    /// Read the Python stack of a process, which continues.
+    Stack {
+        /// The process.
         pid: u32,
+        /// Its start, in milliseconds since 1970; another process may have its PID now.
+        started_unix_ms: Option<u64>,
     },
 }
 
@@ -280,57 +300,17 @@ pub enum ExaminerMessage {
     Call(CallTry),
     /// The resources that a process holds.
     Process(Box<ProcessExamination>),
+    /// A process that could not be read.
+    Unread(UnreadProcess),
+    /// A process that NVML lists and `/proc` does not.
+    Absent(AbsentProcess),
+    /// A Python stack; null if the process has no Python.
+    Stack(Option<PythonStack>),
     /// The last event.
     Done {
         /// The libraries that are mapped.
         libraries: Vec<MappedLibrary>,
     },
-}
-
-/// The resources that a running process holds, seen from outside.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct ProcessExamination {
-    /// The process.
-    pub pid: u32,
-    /// The program of the process, without arguments.
-    pub program: String,
-    /// The user of the process; null if the kernel did not report it.
-    pub uid: Option<u32>,
-    /// The number of its threads.
-    pub threads: Option<u64>,
-    /// `true` if a filter of system calls (seccomp) applies to the process; null if the kernel does not report it.
-    pub is_filtered: Option<bool>,
-    /// The CUDA variables at the start of the process; null if they may not be read.
-    pub started_with: Option<BTreeMap<String, String>>,
-    /// The same variables as they are in its C library now; null if its memory may not be read.
-    pub now: Option<BTreeMap<String, String>>,
-    /// The mapped CUDA libraries; null if they may not be read.
-    pub libraries: Option<Vec<ProcessLibrary>>,
-    /// Number of times that it has each NVIDIA device file open; null if that may not be read.
-    pub open_files: Option<BTreeMap<String, u64>>,
-    /// NVIDIA's device files that its user cannot open in the process's own file system.
-    pub closed_files: Vec<FileTry>,
-    /// The directory in which the process looks for MPS, if it has a control pipe.
-    pub mps_folder: Option<String>,
-    /// The version of the kernel's driver.
-    pub module_version: Option<String>,
-    /// The GPUs that the kernel's driver has.
-    pub gpus: Vec<KernelGpu>,
-    /// The results of NVML.
-    pub nvml: Option<LibraryStart>,
-    /// Time that NVML watched the utilization by processes, in milliseconds.
-    pub watched_ms: u64,
-}
-
-/// A library that a process has mapped.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
-pub struct ProcessLibrary {
-    /// `libcuda`, `libcudart` or `libnvidia-ml`.
-    pub library: String,
-    /// The file, as the kernel names it.
-    pub path: String,
-    /// `true` if the file has been deleted since.
-    pub is_deleted: bool,
 }
 
 #[cfg(test)]
@@ -345,6 +325,8 @@ mod tests {
             gpu: serde_json::from_value(gpu).expect("a GPU"),
             reading: Reading::default(),
             busy_percent: Some([(4711, 99)].into()),
+            graphics: Vec::new(),
+            mps_clients: Vec::new(),
         };
         let said = ExaminerMessage::Gpu(Box::new(state));
         let line = serde_json::to_string(&said).expect("JSON");

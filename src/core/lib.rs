@@ -42,6 +42,7 @@ pub mod channel;
 pub mod event;
 pub mod examination;
 pub mod experiment;
+pub mod holding;
 pub mod python;
 pub mod recording;
 pub mod refusal;

@@ -7,9 +7,11 @@ mod conf;
 mod description;
 
 use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::fs;
 use std::io::{self, BufRead as _, BufReader, Read as _};
-use std::os::unix::fs::symlink;
+use std::os::unix::ffi::OsStringExt as _;
+use std::os::unix::fs::{MetadataExt as _, symlink};
 use std::path::{Path, PathBuf};
 
 use cuda_pitfalls_calls::CallLibrary;
@@ -17,9 +19,10 @@ use cuda_pitfalls_fake::{DRIVER, MACHINES};
 use description::Description;
 
 use crate::forwarding::ForwardingOptions;
-use crate::{forwarding, hook};
+use crate::{forwarding, hook, mapped};
 use cuda_pitfalls_core::defaults;
 use cuda_pitfalls_core::input;
+use cuda_pitfalls_core::owner::is_anothers;
 use cuda_pitfalls_core::scenario::environment::INJECTION_LIBRARY;
 use cuda_pitfalls_core::text::escape::terminal;
 
@@ -73,6 +76,49 @@ pub fn unmodeled_functions(folder: &Path) -> BTreeSet<String> {
 /// Maximum size of the names that are read: those of a hundred thousand processes.
 const MOST_UNMODELLED_BYTES: u64 = 64 << 20;
 
+/// Returns the folder of the simulated machine that a process uses, by its directory in `/proc`. `None` if it uses none,
+/// or if somebody else may write to that folder.
+pub fn folder_in_use(process: &Path) -> Option<PathBuf> {
+    let mut maps = Vec::new();
+    let file = fs::File::open(process.join("maps")).ok()?;
+    file.take(MOST_MAPS).read_to_end(&mut maps).ok()?;
+    for path in mapped::mapped_paths(&maps) {
+        let path = PathBuf::from(OsString::from_vec(path));
+        let Some(folder) = path.parent() else {
+            continue;
+        };
+        if path.file_name() == Some(LIBRARY_NAME.as_ref()) && is_private(folder) {
+            return Some(folder.to_owned());
+        }
+    }
+    None
+}
+
+/// Returns `true` if only this user may write to a directory and to the library in it, and nobody else may replace one
+/// of the directories above.
+fn is_private(folder: &Path) -> bool {
+    const STICKY: u32 = 0o1000;
+    let user = rustix::process::geteuid().as_raw();
+    for above in folder.ancestors().skip(1) {
+        let Ok(found) = fs::symlink_metadata(above) else {
+            return false;
+        };
+        let is_open = found.mode() & 0o022 != 0 && found.mode() & STICKY == 0;
+        if is_anothers(&found) || !found.is_dir() || is_open {
+            return false;
+        }
+    }
+    [folder.to_owned(), folder.join(LIBRARY_NAME)]
+        .iter()
+        .all(|path| {
+            let found = fs::symlink_metadata(path);
+            found.is_ok_and(|found| found.uid() == user && found.mode() & 0o022 == 0)
+        })
+}
+
+/// The most that is read of a process's memory map.
+const MOST_MAPS: u64 = 64 << 20;
+
 const LIBRARY_NAME: &str = "libcuda_pitfalls_sim.so";
 
 /// Returns the names that callers and loaders use to find the three libraries.
@@ -125,6 +171,15 @@ fn lines(error: &toml::de::Error) -> String {
     shown.join("\n")
 }
 
+/// Returns the names of the device files that a process opens on a machine with this `machine.conf`.
+fn device_files(conf: &str) -> Vec<String> {
+    let mut names = vec!["nvidiactl".to_owned(), "nvidia-uvm".to_owned()];
+    let mut lines = conf.lines();
+    let gpus = lines.find_map(|line| line.strip_prefix("gpus = ")?.parse::<usize>().ok());
+    names.extend((0..gpus.unwrap_or(0)).map(|gpu| format!("nvidia{gpu}")));
+    names
+}
+
 /// Returns the names of the built-in machines. `h200` is another name of `h200-x2`, the default.
 pub fn machine_names() -> Vec<&'static str> {
     MACHINES.iter().map(|(name, _)| *name).collect()
@@ -148,6 +203,9 @@ pub fn lay_out(machine: &str, dir: &Path) -> Result<PathBuf, MachineError> {
     hook::write_hook(&folder).map_err(failed("write", &folder.join(INJECTION_LIBRARY)))?;
     replace_file(&folder.join("machine.conf"), conf.as_bytes())?;
     replace_file(&folder.join("machine.state"), &vec![0; STATE_BYTES])?;
+    for name in device_files(&conf) {
+        replace_file(&folder.join(name), b"")?;
+    }
     for name in library_file_names() {
         let link = folder.join(name);
         match fs::remove_file(&link) {

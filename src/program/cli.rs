@@ -22,6 +22,7 @@ mod stored;
 mod survey;
 mod trace;
 mod tracer;
+mod who;
 
 use clap::FromArgMatches as _;
 
@@ -75,6 +76,7 @@ fn command() -> Outcome {
         CliCommand::Trace(arguments) => trace::trace(*arguments)?,
         CliCommand::Bisect(arguments) => bisect::run_bisect(*arguments)?,
         CliCommand::Doctor(arguments) => doctor::run_doctor(&arguments)?,
+        CliCommand::Who(arguments) => who::run_who(&arguments)?,
         CliCommand::Mask(arguments) => mask::mask(&arguments)?,
         CliCommand::Sim(arguments) => sim::sim(arguments)?,
         CliCommand::List(arguments) => scenarios::list(&arguments)?,

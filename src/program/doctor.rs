@@ -4,11 +4,13 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use cuda_pitfalls_answers::known::NeedFacts;
+use cuda_pitfalls_core::clock;
 use cuda_pitfalls_core::examination::{
-    Examination, ExaminerMessage, FileTry, HostState, LibraryStart, ProcessExamination,
-    StartChange, StartEnd, Started, Want,
+    Examination, ExaminerMessage, FileTry, HostState, LibraryStart, StartChange, StartEnd, Started,
+    Want,
 };
 use cuda_pitfalls_instrument::examiner::{self, place};
 use cuda_pitfalls_instrument::folder::Folder;
@@ -25,8 +27,6 @@ const LIBRARY_PATH: &str = "LD_LIBRARY_PATH";
 const MPS: &str = "CUDA_MPS_PIPE_DIRECTORY";
 /// Name that programs open libcuda by.
 const LIBCUDA: &str = "libcuda.so.1";
-/// Time limit for an examined process to answer, in milliseconds.
-const LOOK_MS: u64 = 20_000;
 
 /// Reasons why nothing could be examined.
 #[derive(Debug, thiserror::Error)]
@@ -41,7 +41,7 @@ pub(crate) enum DoctorError {
     #[error("{0}")]
     System(String),
     /// There is no such process.
-    #[error("there is no process {0} here; a container sees only its own processes")]
+    #[error("there is no process {0} here (in a container, only its own processes are visible)")]
     NoProcess(u32),
     /// A process could not be killed.
     #[error("a process that {0} could not be killed, because the driver of this machine is stuck")]
@@ -61,17 +61,35 @@ impl From<std::io::Error> for DoctorError {
 pub(crate) struct Doctor {
     program: PathBuf,
     /// Time limit of each call, in milliseconds.
-    deadline_ms: u64,
-    /// An empty folder of this examination, if one can be created.
+    pub(crate) deadline_ms: u64,
+    /// An empty folder of this examination, where one can be made.
     home: Option<Folder>,
     /// The folder of the simulated machine's libraries, if it is one.
-    simulated: Option<PathBuf>,
-    interrupt: Interrupt,
+    pub(crate) simulated: Option<PathBuf>,
+    pub(crate) interrupt: Interrupt,
 }
 
-type Environment = BTreeMap<OsString, OsString>;
+pub(crate) type Environment = BTreeMap<OsString, OsString>;
 
 impl Doctor {
+    /// Prepares an examination with the libraries of a simulated machine that another program uses, or with the real
+    /// ones.
+    ///
+    /// # Errors
+    /// Returns an error if signals cannot be handled.
+    pub(crate) fn beside(
+        simulated: Option<PathBuf>,
+        deadline_ms: u64,
+    ) -> Result<Doctor, DoctorError> {
+        Ok(Doctor {
+            program: std::env::current_exe()?,
+            deadline_ms,
+            home: None,
+            simulated,
+            interrupt: Interrupt::install()?,
+        })
+    }
+
     /// Prepares an examination.
     ///
     /// # Errors
@@ -136,44 +154,20 @@ impl Doctor {
         Ok(examination)
     }
 
-    /// Examines a running process, and samples for this long how busy it keeps the GPUs.
+    /// Waits.
     ///
     /// # Errors
-    /// Returns an error if the process does not exist, or one of ours could not be killed.
-    pub(crate) fn look_at(
-        &mut self,
-        pid: u32,
-        watch_ms: u64,
-    ) -> Result<ProcessExamination, DoctorError> {
-        if fs::metadata(format!("/proc/{pid}")).is_err() {
-            return Err(DoctorError::NoProcess(pid));
-        }
-        let looked = self.ask(&self.environment(), &Want::Process { pid }, LOOK_MS)?;
-        let mut examined = None;
-        for said in looked.said {
-            if let ExaminerMessage::Process(process) = said {
-                examined = Some(*process);
+    /// Returns an error if the user stops it.
+    pub(crate) fn wait(&mut self, time: Duration) -> Result<(), DoctorError> {
+        let until_ns = clock::now_ns() + time.as_nanos() as u64;
+        while clock::now_ns() < until_ns {
+            std::thread::sleep(Duration::from_nanos(clock::SLICE_NS).min(time));
+            self.interrupt.check();
+            if let Some(signal) = self.interrupt.signal() {
+                return Err(DoctorError::Interrupted(signal));
             }
         }
-        let Some(mut process) = examined else {
-            let why = match looked.ended {
-                Some(end) => end.by,
-                None => "no output".to_string(),
-            };
-            return Err(DoctorError::System(format!(
-                "process {pid} could not be read: {why}"
-            )));
-        };
-        // The mask of our own shell must not decide what NVML shows; NVML does not read it.
-        let want = Want::Start {
-            library: Started::Nvml,
-            uses_gpus: false,
-            watch_ms,
-        };
-        let nvml = self.ask(&self.environment(), &want, self.deadline_ms + watch_ms)?;
-        process.nvml = Some(new_start(Started::Nvml, None, nvml));
-        process.watched_ms = watch_ms;
-        Ok(process)
+        Ok(())
     }
 
     fn describe_host(&self) -> HostState {
@@ -203,7 +197,7 @@ impl Doctor {
         }
     }
 
-    fn environment(&self) -> Environment {
+    pub(crate) fn environment(&self) -> Environment {
         let mut environment: Environment = std::env::vars_os().collect();
         if let Some(folder) = &self.simulated {
             environment.insert(LIBRARY_PATH.into(), folder.into());
@@ -211,7 +205,7 @@ impl Doctor {
         environment
     }
 
-    fn ask(
+    pub(crate) fn ask(
         &mut self,
         environment: &Environment,
         want: &Want,
@@ -422,7 +416,11 @@ fn list_tries(needs: &[NeedFacts], host: &HostState) -> (Vec<(String, bool)>, Ve
 }
 
 /// Collects the messages of a fresh process about a start.
-fn new_start(library: Started, changed: Option<StartChange>, examined: Examined) -> LibraryStart {
+pub(crate) fn new_start(
+    library: Started,
+    changed: Option<StartChange>,
+    examined: Examined,
+) -> LibraryStart {
     let mut start = LibraryStart {
         library,
         changed,

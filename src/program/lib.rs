@@ -62,7 +62,8 @@ pub use cuda_pitfalls_render as render;
 
 // The others, for the program's tests and documents.
 #[doc(hidden)]
-pub use cuda_pitfalls_answers::doctor::{diagnose_start, findings};
+pub use cuda_pitfalls_answers::doctor::diagnose_start;
+pub use cuda_pitfalls_answers::who::list_holders;
 #[doc(hidden)]
 pub use cuda_pitfalls_answers::{
     bisect, compare, explain, export, known, preview, releases, survey, visibility,
@@ -89,6 +90,7 @@ mod run;
 #[doc(hidden)]
 pub mod schemas;
 mod terminal;
+mod who;
 
 /// The commit that the program was built from; `None` if it was not built from a checkout.
 const COMMIT: Option<&str> = option_env!("CUDA_PITFALLS_COMMIT");

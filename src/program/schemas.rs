@@ -1,7 +1,7 @@
 //! The JSON Schemas of the program's documents and files.
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
-use cuda_pitfalls_answers::{bisect, compare, fleet, releases, survey, visibility};
+use cuda_pitfalls_answers::{bisect, compare, fleet, releases, survey, visibility, who};
 use cuda_pitfalls_core::report::{self, schema_of};
 use cuda_pitfalls_core::scenario::schema as scenario;
 use cuda_pitfalls_render as render;
@@ -19,7 +19,7 @@ pub struct Schema {
 }
 
 /// All of them, in the order of the help.
-pub static SCHEMAS: [Schema; 13] = [
+pub static SCHEMAS: [Schema; 14] = [
     row("scenario", "A scenario file", scenario::file_schema),
     row("report", "A report", report::schema),
     row(
@@ -64,6 +64,7 @@ pub static SCHEMAS: [Schema; 13] = [
         "The output of `doctor --json`",
         schema_of::<render::doctor::DoctorDocument>,
     ),
+    row("who", "What `who --json` prints", schema_of::<who::Holders>),
     row(
         "visibility",
         "The output of `mask --json`",

@@ -1,10 +1,8 @@
 //! The result of `doctor`: whether CUDA starts, the causes, which accesses are denied to which user, and what to do.
 
 mod document;
-mod process;
 
-pub use document::{DoctorDocument, document, process_document};
-pub use process::text as process_text;
+pub use document::{DoctorDocument, document};
 
 use crate::block::{Block, Text};
 use crate::words::misspelling_sentence;
@@ -332,10 +330,10 @@ fn trouble_workaround(cause: &Trouble, place: &HostState) -> String {
             "allow it in the sandbox or in the service's SystemCallFilter=; docs/refused.md lists all that are required."
         }
         Trouble::Exclusive { .. } => {
-            "end the process that uses it, or run `nvidia-smi -c DEFAULT` as root."
+            "`cuda-pitfalls who` shows the process that uses it: end that, or run `nvidia-smi -c DEFAULT` as root."
         }
         Trouble::Full { .. } => {
-            "end the process that uses it, or select another GPU with CUDA_VISIBLE_DEVICES."
+            "`cuda-pitfalls who` shows the owners of the memory; end one, or select another GPU with CUDA_VISIBLE_DEVICES."
         }
         Trouble::Mig { .. } => "create instances (`nvidia-smi mig`) and select one by its UUID.",
     };

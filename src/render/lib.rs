@@ -48,6 +48,7 @@ pub mod tally;
 pub mod trace;
 pub mod versions;
 pub mod visibility;
+pub mod who;
 pub mod words;
 mod writer;
 

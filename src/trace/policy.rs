@@ -47,7 +47,7 @@ pub struct Violation {
 }
 
 /// The result of comparing a policy with a trace.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct PolicyOutcome {
     /// The violations, in the order of the policy.
     pub violations: Vec<Violation>,

@@ -63,6 +63,7 @@ use writer::Writer;
 
 pub use passing::pass_through;
 pub use program::Ended;
+pub use stacks::read_python_stack;
 
 /// Returns `true` if a text is a message that the tracer accepts.
 #[doc(hidden)]

@@ -1,10 +1,6 @@
-use std::collections::BTreeMap;
-
 use super::*;
 use cuda_pitfalls_core::event::MappedLibrary;
-use cuda_pitfalls_core::examination::{
-    CallTry, HostState, KernelGpu, ProcessExamination, ProcessLibrary,
-};
+use cuda_pitfalls_core::examination::{CallTry, HostState, KernelGpu};
 use cuda_pitfalls_core::sample::{Gpu, Process, Reading};
 
 fn status(call: &str, code: i64, status: &str) -> StartCall {
@@ -408,6 +404,8 @@ fn a_gpu_without_memory_or_for_one_process_alone_is_named() {
             ..Reading::default()
         },
         busy_percent: None,
+        graphics: Vec::new(),
+        mps_clients: Vec::new(),
     };
     let with = |used: u64, mode: &str, code: i64, name: &str| {
         let retain = status("cuDevicePrimaryCtxRetain", code, name);
@@ -486,93 +484,4 @@ fn a_gpu_that_a_mask_hides_is_no_fault() {
         matches!(masked.by, Some(Trouble::Environment { .. }))
             && matches!(closed.by, Some(Trouble::File { .. }))
     );
-}
-
-#[test]
-fn a_process_is_judged_by_what_it_holds() {
-    let variables = |mask: Option<&str>| {
-        mask.into_iter()
-            .map(|mask| ("CUDA_VISIBLE_DEVICES".to_string(), mask.to_string()))
-            .collect::<BTreeMap<_, _>>()
-    };
-    let open = |files: &[&str]| {
-        Some(
-            files
-                .iter()
-                .map(|file| ((*file).to_string(), 1))
-                .collect::<BTreeMap<_, _>>(),
-        )
-    };
-    let held = |index: u32, busy: u32| GpuState {
-        gpu: Gpu {
-            uuid: format!("GPU-{index}"),
-            device_minor: Some(index),
-            ..gpu()
-        },
-        reading: Reading {
-            processes: Some(vec![Process {
-                pid: 9,
-                used_bytes: Some(1 << 20),
-            }]),
-            ..Reading::default()
-        },
-        busy_percent: Some([(9, busy)].into()),
-    };
-    let library = |library: &str, path: &str| ProcessLibrary {
-        library: library.to_string(),
-        path: path.to_string(),
-        is_deleted: false,
-    };
-    let mut seen = ProcessExamination {
-        pid: 9,
-        started_with: Some(variables(None)),
-        now: Some(variables(None)),
-        open_files: open(&["/dev/nvidiactl", "/dev/nvidia0", "/dev/nvidia1"]),
-        libraries: Some(vec![
-            library("libcuda", "/usr/lib/libcuda.so.580.159.04"),
-            library("libcudart", "/a"),
-            library("libcudart", "/b"),
-        ]),
-        module_version: Some("580.159.04".to_string()),
-        nvml: Some(LibraryStart {
-            gpus: vec![held(0, 50), held(1, 20)],
-            ..good(Started::Nvml)
-        }),
-        ..ProcessExamination::default()
-    };
-    let found = findings(&seen);
-    assert!(!found.is_wrong() && found.exit() == Exit::Ok, "{found:?}");
-    assert_eq!(
-        (found.opened.as_deref(), found.contexts.len()),
-        (Some(&[0, 1][..]), 2)
-    );
-    // Set too late: CUDA has more GPUs than the variable selects.
-    seen.now = Some(variables(Some("1")));
-    let late = findings(&seen);
-    assert!(late.is_mask_late && late.exit() == Exit::Unexpected);
-    // Set in time, by the program itself.
-    seen.open_files = open(&["/dev/nvidiactl", "/dev/nvidia1"]);
-    assert!(!findings(&seen).is_wrong());
-    seen.nvml = Some(LibraryStart {
-        gpus: vec![held(0, 0), held(1, 20)],
-        ..good(Started::Nvml)
-    });
-    assert_eq!(
-        findings(&seen).idle,
-        [Stray {
-            index: 0,
-            is_busy_elsewhere: true
-        }]
-    );
-    assert!(findings(&seen).is_wrong());
-    seen.nvml = None;
-    seen.libraries = Some(vec![
-        library("libcuda", "/usr/lib/libcuda.so.580.159.04"),
-        library("libcuda", "/compat/libcuda.so.580.95.05"),
-    ]);
-    let two = findings(&seen);
-    assert_eq!((two.twice.len(), two.of_other_version.len()), (2, 1));
-    seen.open_files = None;
-    seen.libraries = None;
-    assert_eq!(findings(&seen).exit(), Exit::Inconclusive);
 }

@@ -229,7 +229,7 @@ fn possible_names(text: &str, statement: &str) -> Vec<String> {
     let text = text.trim_end_matches(".toml");
     let mut found = vec![whole.clone(), text.to_owned()];
     found.extend(text.strip_prefix("symptom/").map(str::to_owned));
-    // `cuda-pitfalls doctor --pid 1` and `doctor --pid` are about `doctor`.
+    // `cuda-pitfalls who --stacks 1` and `who --stacks` are about `who`.
     found.extend(match words.as_slice() {
         ["cuda-pitfalls", command, ..] => Some(format!("cuda-pitfalls {command}")),
         [command, option, ..] if option.starts_with("--") => {

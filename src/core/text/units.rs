@@ -70,6 +70,16 @@ pub fn format_duration(ns: u64) -> String {
     }
 }
 
+/// Formats an age in whole units: `12 s`, `5 min`, `3 h`, `4 d`.
+pub fn format_age(ms: u64) -> String {
+    match ms / 1000 {
+        seconds @ 0..120 => format!("{seconds} s"),
+        seconds @ 120..7_200 => format!("{} min", seconds / 60),
+        seconds @ 7_200..172_800 => format!("{} h", seconds / 3_600),
+        seconds => format!("{} d", seconds / 86_400),
+    }
+}
+
 /// Formats a CUDA version number: `13.0` for 13000.
 pub fn cuda_version(number: i32) -> String {
     format!("{}.{}", number / 1000, number % 1000 / 10)

@@ -31,7 +31,12 @@ unsafe extern "C" {
     fn close(fd: c_int) -> c_int;
     fn syscall(number: c_long, ...) -> c_long;
     pub fn munmap(at: *mut c_void, bytes: usize) -> c_int;
+    fn sigfillset(set: *mut SignalSet) -> c_int;
+    fn pthread_sigmask(how: c_int, set: *const SignalSet, old: *mut SignalSet) -> c_int;
 }
+
+/// `sigset_t`.
+type SignalSet = [u64; 16];
 
 /// Returns the process ID, queried from the kernel each time: it is how a forked child notices that the state is not
 /// its own.
@@ -104,6 +109,34 @@ pub fn function(file: &[u8], name: &CStr) -> Option<unsafe extern "C" fn() -> c_
     (!found.is_null()).then(|| unsafe {
         std::mem::transmute::<*mut c_void, unsafe extern "C" fn() -> c_int>(found)
     })
+}
+
+/// Calls a function while no signal is delivered to this thread. A thread that is started meanwhile gets none.
+pub fn without_signals<T>(call: impl FnOnce() -> T) -> T {
+    const SIG_SETMASK: c_int = 2;
+    let (mut all, mut old) = ([0; 16], [0; 16]);
+    // SAFETY: both sets are as large as the type of the C library.
+    unsafe {
+        sigfillset(&raw mut all);
+        pthread_sigmask(SIG_SETMASK, &raw const all, &raw mut old);
+    }
+    let result = call();
+    // SAFETY: as above.
+    unsafe {
+        pthread_sigmask(SIG_SETMASK, &raw const old, std::ptr::null_mut());
+    }
+    result
+}
+
+/// Keeps this library loaded until the process ends.
+pub fn stay_loaded() {
+    use std::os::unix::ffi::OsStringExt;
+    const LAZY_NOLOAD_NODELETE: c_int = 1 | 4 | 0x1000;
+    let path = own_path().and_then(|path| CString::new(path.into_os_string().into_vec()).ok());
+    if let Some(path) = path {
+        // SAFETY: the text ends in NUL, and the library is loaded already, so that nothing of it runs.
+        unsafe { dlopen(path.as_ptr(), LAZY_NOLOAD_NODELETE) };
+    }
 }
 
 /// Returns a symbol of this library, which a library loaded before it may also have.

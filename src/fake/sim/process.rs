@@ -10,6 +10,7 @@ mod mappings;
 mod memory;
 mod modules;
 mod pools;
+mod presence;
 mod runtime;
 mod streams;
 
@@ -88,6 +89,7 @@ pub struct SimulatedProcess {
     host: BTreeMap<u64, HostMemory>,
     pooled: BTreeMap<u64, PoolMemory>,
     pub mappings: Mappings,
+    presence: presence::Presence,
     fault: Option<Fault>,
     /// Work that was launched since the host last waited.
     busy: Option<Busy>,
@@ -118,6 +120,8 @@ impl SimulatedProcess {
             machine::machine().map_err(no_machine)?,
             DriverEnvironment::read(),
         )?;
+        let gpus: Vec<usize> = self.devices.iter().map(|device| device.gpu).collect();
+        self.presence.initialize(&gpus);
         exit::register();
         Ok(())
     }

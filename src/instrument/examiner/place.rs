@@ -9,8 +9,10 @@ use std::path::Path;
 use cuda_pitfalls_core::examination::KernelGpu;
 use rustix::process::{Resource, getrlimit};
 
-/// Variables with these prefixes can change how CUDA starts; none of them is a secret.
+/// Variables with these prefixes can change how CUDA starts.
 const BEGINNINGS: [&str; 2] = ["CUDA_", "NVIDIA_"];
+/// Words in names of variables that may have a secret, such as `NVIDIA_API_KEY`.
+const SECRETS: [&str; 5] = ["KEY", "TOKEN", "SECRET", "PASS", "CREDENTIAL"];
 /// Others that can.
 const OTHERS: [&str; 4] = [
     "LD_LIBRARY_PATH",
@@ -21,7 +23,11 @@ const OTHERS: [&str; 4] = [
 
 /// Returns `true` if a variable can change how CUDA starts.
 pub fn is_about_cuda(name: &str) -> bool {
-    let is_mask = name.to_uppercase().contains("VISIBLE_DEVICE");
+    let upper = name.to_uppercase();
+    if SECRETS.iter().any(|word| upper.contains(word)) {
+        return false;
+    }
+    let is_mask = upper.contains("VISIBLE_DEVICE");
     is_mask
         || BEGINNINGS
             .iter()

@@ -3,6 +3,7 @@
 use cuda_pitfalls_calls::{CallLibrary, status};
 use nvml_wrapper::enums::device::UsedGpuMemory;
 use nvml_wrapper::error::NvmlError;
+use nvml_wrapper::struct_wrappers::device::ProcessInfo;
 use nvml_wrapper::{Device, Nvml};
 use nvml_wrapper_sys::bindings::{
     nvmlMemory_t, nvmlReturn_enum_NVML_ERROR_FUNCTION_NOT_FOUND, nvmlReturn_t,
@@ -157,18 +158,20 @@ fn processes(device: &Device) -> Result<Vec<Process>, NvmlError> {
             other => break other?,
         }
     };
-    let mut processes: Vec<_> = listed
-        .into_iter()
-        .map(|process| Process {
-            pid: process.pid,
-            used_bytes: match process.used_gpu_memory {
-                UsedGpuMemory::Used(bytes) => Some(bytes),
-                UsedGpuMemory::Unavailable => None,
-            },
-        })
-        .collect();
+    let mut processes: Vec<_> = listed.iter().map(process).collect();
     processes.sort_unstable();
     Ok(processes)
+}
+
+/// Returns a process of one of NVML's lists.
+pub(super) fn process(listed: &ProcessInfo) -> Process {
+    Process {
+        pid: listed.pid,
+        used_bytes: match listed.used_gpu_memory {
+            UsedGpuMemory::Used(bytes) => Some(bytes),
+            UsedGpuMemory::Unavailable => None,
+        },
+    }
 }
 
 #[cfg(test)]

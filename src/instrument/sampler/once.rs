@@ -5,19 +5,22 @@ use std::time::Duration;
 
 use cuda_pitfalls_calls::CallLibrary;
 use nvml_wrapper::error::NvmlError;
+use nvml_wrapper::struct_wrappers::device::ProcessInfo;
 use nvml_wrapper::{Device, Nvml};
 use nvml_wrapper_sys::bindings::nvmlReturn_t;
 
-use super::gpus::GpuHandles;
+use super::gpus::{self, GpuHandles};
 use super::inventory;
 use crate::speaker::Speaker;
+use cuda_pitfalls_core::clock;
 use cuda_pitfalls_core::examination::{ExaminerMessage, GpuState};
+use cuda_pitfalls_core::sample::Process;
 
 /// The name that programs use to open it.
 const NVML: &str = "libnvidia-ml.so.1";
 
-/// Starts NVML as a program does, and reports its information about each GPU. It watches the utilization by processes
-/// for this long.
+/// Starts NVML as a program does, and reports its information about each GPU. It samples the utilization by processes
+/// for this long; with 0, it takes what NVML has kept.
 pub(crate) fn start_once(speaker: &Speaker, watch_ms: u64) {
     let mut opened = None;
     let is_open = make_call(speaker, "nvmlInit_v2", || {
@@ -27,6 +30,8 @@ pub(crate) fn start_once(speaker: &Speaker, watch_ms: u64) {
     let (Some(nvml), true) = (opened, is_open) else {
         return;
     };
+    // It stays mapped, so that the parent is told which library it was.
+    let nvml = Box::leak(Box::new(nvml));
     let mut count = 0;
     if !make_call(speaker, "nvmlDeviceGetCount_v2", || {
         nvml.device_count().map(|found| count = found)
@@ -53,22 +58,61 @@ pub(crate) fn start_once(speaker: &Speaker, watch_ms: u64) {
     if !is_whole {
         return;
     }
-    let Ok(gpus) = GpuHandles::open(&nvml) else {
+    let Ok(gpus) = GpuHandles::open(nvml) else {
         return;
     };
-    std::thread::sleep(Duration::from_millis(watch_ms));
-    for device in gpus.devices() {
+    let busy = watch_utilization(gpus.devices(), watch_ms);
+    for (device, busy_percent) in gpus.devices().iter().zip(busy) {
+        let reading = gpus.read(device);
+        let listed = reading.processes.as_deref().unwrap_or_default();
+        let mut graphics = list_processes(device.running_graphics_processes());
+        graphics.retain(|one| listed.iter().all(|other| other.pid != one.pid));
+        let clients = list_processes(device.mps_running_compute_processes());
         let state = GpuState {
             gpu: inventory::gpu(device),
-            reading: gpus.read(device),
-            busy_percent: if watch_ms > 0 {
-                process_utilization(device, watch_ms)
-            } else {
-                None
-            },
+            reading,
+            busy_percent,
+            graphics,
+            mps_clients: clients.iter().map(|client| client.pid).collect(),
         };
         speaker.send_message(&ExaminerMessage::Gpu(Box::new(state)));
     }
+}
+
+/// Returns a list of processes; an empty one if NVML does not have it.
+fn list_processes(listed: Result<Vec<ProcessInfo>, NvmlError>) -> Vec<Process> {
+    let mut processes = Vec::new();
+    for one in listed.unwrap_or_default() {
+        processes.push(gpus::process(&one));
+    }
+    processes
+}
+
+/// The time between two samples. NVML keeps about ten seconds of them, and returns their mean.
+const BETWEEN_SAMPLES: Duration = Duration::from_secs(5);
+
+/// Samples the utilization by processes for this long; with 0, what NVML has kept.
+fn watch_utilization(devices: &[Device], watch_ms: u64) -> Vec<Option<BTreeMap<u32, u32>>> {
+    let mut busy = vec![Some(BTreeMap::new()); devices.len()];
+    let mut left = Duration::from_millis(watch_ms);
+    let mut since_us = if watch_ms > 0 { unix_us() } else { 0 };
+    loop {
+        let rest = left.min(BETWEEN_SAMPLES);
+        std::thread::sleep(rest);
+        left -= rest;
+        let until_us = unix_us();
+        for (device, most) in devices.iter().zip(&mut busy) {
+            add_utilization(device, since_us, most);
+        }
+        since_us = until_us;
+        if left.is_zero() {
+            return busy;
+        }
+    }
+}
+
+fn unix_us() -> u64 {
+    clock::unix_ms() * 1000
 }
 
 /// Makes an NVML call, and reports the result.
@@ -88,22 +132,18 @@ fn make_call(speaker: &Speaker, call: &str, make: impl FnOnce() -> Result<(), Nv
     is_made
 }
 
-/// Returns the maximum recent utilization of the GPU's multiprocessors by each process, in percent; `None` if NVML does
-/// not report it. NVML returns an error for a GPU without any active process.
-fn process_utilization(device: &Device, watch_ms: u64) -> Option<BTreeMap<u32, u32>> {
-    let now_us = std::time::SystemTime::now()
-        .duration_since(std::time::UNIX_EPOCH)
-        .ok()?
-        .as_micros() as u64;
-    let samples = match device.process_utilization_stats(now_us.saturating_sub(watch_ms * 1000)) {
-        Ok(samples) => samples,
-        Err(NvmlError::NotFound) => Vec::new(),
-        Err(_) => return None,
-    };
-    let mut busy: BTreeMap<u32, u32> = BTreeMap::new();
-    for sample in samples {
-        let most = busy.entry(sample.pid).or_default();
-        *most = (*most).max(sample.sm_util);
+/// Adds the utilization of the GPU's multiprocessors by each process since a time, in percent; `None` from then on if NVML
+/// does not report it. NVML returns an error for a GPU without any active process.
+fn add_utilization(device: &Device, since_us: u64, busy: &mut Option<BTreeMap<u32, u32>>) {
+    let Some(most) = busy else { return };
+    match device.process_utilization_stats(since_us) {
+        Ok(samples) => {
+            for sample in samples {
+                let busiest = most.entry(sample.pid).or_default();
+                *busiest = (*busiest).max(sample.sm_util);
+            }
+        }
+        Err(NvmlError::NotFound) => {}
+        Err(_) => *busy = None,
     }
-    Some(busy)
 }

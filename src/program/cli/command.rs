@@ -6,7 +6,7 @@ use clap_complete::Shell;
 use super::process::ProcessCommand;
 use super::{
     bisect, bundle, compare, doctor, explain, export, fleet, judge, man, mask, render, scenarios,
-    sim, trace,
+    sim, trace, who,
 };
 use crate::run::options::RunOptions;
 use crate::run::{BisectOptions, SurveyOptions};
@@ -63,9 +63,12 @@ pub(super) enum CliCommand {
     /// Find the release that introduced a forbidden CUDA call.
     #[command(after_help = bisect::ENDS)]
     Bisect(Box<BisectOptions>),
-    /// Diagnose why CUDA fails to initialize, or inspect a running process.
+    /// Diagnose why CUDA fails to initialize.
     #[command(after_help = doctor::ENDS)]
     Doctor(doctor::DoctorArguments),
+    /// Show who holds each GPU, since when, and memory that no process owns.
+    #[command(after_help = who::ENDS)]
+    Who(who::WhoArguments),
     /// Show which GPUs a CUDA_VISIBLE_DEVICES value selects, and why.
     #[command(after_help = mask::ENDS)]
     Mask(mask::MaskArguments),

@@ -4,12 +4,12 @@ use std::io;
 
 use clap::Args;
 
-use super::output::{Outcome, ended, fail, print_document, print_text};
+use super::output::{Outcome, ended, fail, print_result};
 use crate::argument;
 use crate::doctor::{Doctor, DoctorError};
 use crate::run::options::WHERE;
 use crate::terminal;
-use cuda_pitfalls_answers::doctor::{Diagnosed, diagnose_start, findings};
+use cuda_pitfalls_answers::doctor::{Diagnosed, diagnose_start};
 use cuda_pitfalls_answers::exit::Exit;
 use cuda_pitfalls_answers::known::Known;
 use cuda_pitfalls_core::examination::Examination;
@@ -23,26 +23,17 @@ A fresh process with the current environment initializes libcuda and NVML, tries
 need, and briefly creates a context on each visible GPU. If CUDA does not start, each variable is removed in turn. \
 Nothing is changed.
 
-Exits 0 if CUDA and NVML start, 1 if one fails for a known reason, 3 if the reason is unknown, 4 if there is no GPU. \
-With --pid: 0 if no problem was found, 1 if one was, 3 if too little could be read.
+Exits 0 if CUDA and NVML start, 1 if one fails for a known reason, 3 if the reason is unknown, 4 if there is no GPU.
 
 Examples:
   cuda-pitfalls doctor
-  docker run --gpus all -v $PWD/cuda-pitfalls:/doctor IMAGE /doctor doctor
-  cuda-pitfalls doctor --pid 4711";
+  docker run --gpus all -v $PWD/cuda-pitfalls:/doctor IMAGE /doctor doctor";
 
 /// Time limit of a call when a program is explained, in milliseconds.
 const BESIDE_A_PROGRAM_MS: u64 = 10_000;
 
 #[derive(Args, Debug)]
 pub(super) struct DoctorArguments {
-    /// Inspect this running process from outside: its mask at start and now, the GPUs it uses,
-    /// duplicate libraries.
-    #[arg(long, value_name = "PID")]
-    pid: Option<u32>,
-    /// How long `--pid` samples GPU utilization, in seconds.
-    #[arg(long, value_name = "SECONDS", default_value_t = 2, requires = "pid", value_parser = clap::value_parser!(u64).range(0..=600))]
-    watch: u64,
     /// Time limit of a call, in seconds; a slower call counts as hanging.
     #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=3600))]
     timeout: u64,
@@ -69,34 +60,18 @@ fn examine_and_print(
     arguments: &DoctorArguments,
 ) -> Result<Exit, DoctorError> {
     let screen = terminal::screen(&io::stdout());
-    let (text, document, exit) = match arguments.pid {
-        Some(pid) => {
-            let seen = doctor.look_at(pid, arguments.watch * 1000)?;
-            let found = findings(&seen);
-            (
-                page::process_text(&seen, &found, screen),
-                page::process_document(&seen, &found),
-                found.exit(),
-            )
-        }
-        None => {
-            let needs = &Known::embedded().needs;
-            let examination = doctor.examine_machine(needs)?;
-            let diagnosed = diagnose_start(&examination, needs);
-            let text = page::text(&examination, &diagnosed, screen);
-            (
-                text,
-                page::document(&examination, &diagnosed),
-                diagnosed.state.exit(),
-            )
-        }
-    };
-    let shown = if arguments.json {
-        print_document(serde_json::to_value(&document).map(|document| json::document(&document)))
-    } else {
-        print_text(&text)
-    };
-    Ok(ended(exit.worst(shown)))
+    let needs = &Known::embedded().needs;
+    let examination = doctor.examine_machine(needs)?;
+    let diagnosed = diagnose_start(&examination, needs);
+    let shown = print_result(
+        arguments.json,
+        || {
+            let document = serde_json::to_value(page::document(&examination, &diagnosed))?;
+            Ok(json::document(&document))
+        },
+        || page::text(&examination, &diagnosed, screen),
+    );
+    Ok(ended(diagnosed.state.exit().worst(shown)))
 }
 
 /// Examines how CUDA starts here, after a program failed to start it; `None` if that cannot be examined.
@@ -108,7 +83,7 @@ pub(super) fn examine_here() -> Option<(Examination, Diagnosed)> {
     Some((examination, diagnosed))
 }
 
-fn failed(error: &DoctorError, json: bool) -> Exit {
+pub(super) fn failed(error: &DoctorError, json: bool) -> Exit {
     let exit = match error {
         DoctorError::Machine(_) | DoctorError::Folder(_) | DoctorError::NoProcess(_) => Exit::Usage,
         DoctorError::System(_) => Exit::Internal,

@@ -12,7 +12,7 @@ use cuda_pitfalls_core::text::lines;
 const GROUPS: [(&str, &[&str]); 4] = [
     (
         "Diagnose",
-        &["explain", "doctor", "trace", "mask", "bisect"],
+        &["explain", "doctor", "who", "trace", "mask", "bisect"],
     ),
     ("Measure", &["run", "survey", "list", "show"]),
     ("Share", &["compare", "render", "export", "bundle", "fleet"]),

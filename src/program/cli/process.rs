@@ -13,6 +13,7 @@ use cuda_pitfalls_core::event::PROTOCOL;
 use cuda_pitfalls_instrument::supervisor::{begin_child, begin_fresh, role};
 use cuda_pitfalls_instrument::worker::{self, filter};
 use cuda_pitfalls_instrument::{examiner, sampler, simulated, umask};
+use cuda_pitfalls_trace::tracer::read_python_stack;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum ProcessCommand {
@@ -47,7 +48,7 @@ pub(super) enum ProcessCommand {
         #[command(flatten)]
         row: tracer::TracerArguments,
     },
-    /// Loads and initializes a library as a test (started by `doctor`).
+    /// A start that `doctor` tries, or a reader of `who` (started by them).
     #[command(name = role::EXAMINER, hide = true)]
     Examiner(ChannelArguments),
     /// A libcuda that counts calls of `cuInit` and finds no GPU, for a process that loads it by its path before another
@@ -94,8 +95,8 @@ pub(super) fn serve_process(command: ProcessCommand) -> Exit {
         }
         ProcessCommand::Examiner(channel) => {
             let fd = channel.prepare_process();
-            // SAFETY: as above, by `doctor`.
-            unsafe { examiner::run(fd) }
+            // SAFETY: as above, by `doctor` or `who`.
+            unsafe { examiner::run(fd, read_python_stack) }
         }
         ProcessCommand::StandIn { folder } => match simulated::lay_out_stand_in(&folder) {
             Ok(library) => print_text(&format!("{}\n", library.display())),

@@ -16,8 +16,15 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
 use crate::Stack;
+use cuda_pitfalls_core::holding::PythonStack;
 use notebook::Notebooks;
 use reader::StackReader;
+
+/// Returns the Python stack of the main thread of a process, without stopping it; `None` if it has no Python. The
+/// process decides what is read and for how long: call this in a process that can be ended.
+pub fn read_python_stack(pid: u32) -> Option<PythonStack> {
+    reader::read_main_thread(pid)
+}
 
 /// The longest wait of a parked thread.
 const PATIENCE: Duration = Duration::from_secs(2);

@@ -14,6 +14,8 @@ impl SimulatedProcess {
         self.contexts
             .get_mut(handle)?
             .make(&mut self.account, devices)?;
+        let gpu = self.contexts.get(handle)?.gpu;
+        self.presence.add_context(handle, gpu);
         let owner = self.contexts.owner(handle).ok_or(INVALID_CONTEXT)?;
         self.load_libraries_into(owner)
             .inspect_err(|_| self.end_context(handle))
@@ -25,6 +27,7 @@ impl SimulatedProcess {
         let Ok(context) = self.contexts.get_mut(handle) else {
             return;
         };
+        self.presence.remove_context(handle);
         let blocks = &mut self.devices[context.device].blocks;
         context.destroy(&mut self.account, blocks.free_context(handle));
     }

@@ -10,6 +10,7 @@ use super::notebook::Notebooks;
 use super::{ParkedThread, source};
 
 use crate::{Frame, FrameLanguage, FrameOwner, Stack};
+use cuda_pitfalls_core::holding::PythonStack;
 
 /// The reason for missing frames of a thread.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -203,6 +204,48 @@ impl StackReader {
         named.retain(|frame| frame.language == FrameLanguage::Native);
         named
     }
+}
+
+/// Returns the stack of the main thread of a process that goes on meanwhile; `None` if it has no Python.
+pub(super) fn read_main_thread(pid: u32) -> Option<PythonStack> {
+    let mut spy = match open(pid) {
+        PythonMemory::Readable(spy) => spy,
+        PythonMemory::Absent => return None,
+        PythonMemory::Refused(why) => return Some(failed_stack(&why)),
+    };
+    let mut last = String::new();
+    for _ in 0..TRIES {
+        match spy.get_stack_traces() {
+            Ok(traces) => return Some(stack_of_main_thread(&traces, pid)),
+            Err(error) => last = format!("{error:#}"),
+        }
+    }
+    Some(failed_stack(&StackError::Frames(last)))
+}
+
+fn failed_stack(why: &StackError) -> PythonStack {
+    PythonStack {
+        error: Some(why.to_string()),
+        ..PythonStack::default()
+    }
+}
+
+fn stack_of_main_thread(traces: &[py_spy::StackTrace], pid: u32) -> PythonStack {
+    let mut stack = PythonStack::default();
+    let main = Some(u64::from(pid));
+    let found = traces.iter().find(|trace| trace.os_thread_id == main);
+    let Some(trace) = found.or(traces.last()) else {
+        return stack;
+    };
+    for frame in frames_of(&trace.frames) {
+        let file = frame.file.as_deref().unwrap_or("?");
+        let line = format!("{file}:{} in {}", frame.line.unwrap_or(0), frame.function);
+        if frame.owner == FrameOwner::Program && stack.user_line.is_none() {
+            stack.user_line = Some(line.clone());
+        }
+        stack.frames.push(line);
+    }
+    stack
 }
 
 /// The file names of code that Python got as text: by `-c`, or from standard input.

@@ -3,11 +3,13 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::version_in;
+use super::kind::INITIALIZED_FILES;
+use crate::doctor::version_in;
 use crate::exit::Exit;
 use crate::known::{ContextCost, Known};
-use cuda_pitfalls_core::examination::{FileTry, ProcessExamination, ProcessLibrary};
-use cuda_pitfalls_core::scenario::environment::MASK;
+use cuda_pitfalls_core::examination::FileTry;
+use cuda_pitfalls_core::holding::{HolderScan, ProcessExamination, ProcessLibrary};
+pub(super) use cuda_pitfalls_core::scenario::environment::MASK;
 
 /// GPUs that a running process sees and holds, and problems with it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
@@ -101,17 +103,24 @@ impl ProcessFindings {
 }
 
 /// Returns the findings of an examination of a process.
-pub fn findings(seen: &ProcessExamination) -> ProcessFindings {
+pub fn findings(scan: &HolderScan, seen: &ProcessExamination) -> ProcessFindings {
     let (mut is_started, mut opened) = (None, None);
     if let Some(open) = &seen.open_files {
-        is_started =
-            Some(open.contains_key("/dev/nvidiactl") || open.contains_key("/dev/nvidia-uvm"));
-        let files = open.keys();
-        let gpus = files.filter_map(|file| file.strip_prefix("/dev/nvidia")?.parse().ok());
-        opened = Some(gpus.collect());
+        let mut gpus = Vec::new();
+        for (file, count) in open {
+            let minor = file.strip_prefix("/dev/nvidia").unwrap_or_default();
+            // NVML opens the file of each GPU once.
+            if *count >= INITIALIZED_FILES
+                && let Ok(minor) = minor.parse::<u32>()
+            {
+                gpus.push(minor);
+            }
+        }
+        is_started = Some(!gpus.is_empty());
+        opened = Some(gpus);
     }
     let mask = mask(seen);
-    let contexts = contexts(seen);
+    let contexts = contexts(scan, seen);
     let is_busy_elsewhere = contexts.iter().any(|held| held.busy_percent > Some(0));
     let mut idle = Vec::new();
     for held in &contexts {
@@ -131,9 +140,9 @@ pub fn findings(seen: &ProcessExamination) -> ProcessFindings {
         opened,
         idle,
         twice: duplicate_libraries(libraries),
-        of_other_version: other_versions(libraries, seen.module_version.as_deref()),
+        of_other_version: other_versions(libraries, scan.module_version.as_deref()),
         // Without a driver no device file is expected.
-        closed: match seen.module_version {
+        closed: match scan.module_version {
             Some(_) => seen.closed_files.clone(),
             None => Vec::new(),
         },
@@ -162,10 +171,9 @@ fn mask(seen: &ProcessExamination) -> Option<MaskState> {
     })
 }
 
-fn contexts(seen: &ProcessExamination) -> Vec<HeldGpu> {
+fn contexts(scan: &HolderScan, seen: &ProcessExamination) -> Vec<HeldGpu> {
     let mut held = Vec::new();
-    let Some(nvml) = &seen.nvml else { return held };
-    for (index, state) in nvml.gpus.iter().enumerate() {
+    for (index, state) in scan.nvml.gpus.iter().enumerate() {
         let processes = state.reading.processes.as_deref().unwrap_or_default();
         let Some(listed) = processes.iter().find(|process| process.pid == seen.pid) else {
             continue;
@@ -192,6 +200,10 @@ fn contexts(seen: &ProcessExamination) -> Vec<HeldGpu> {
 fn duplicate_libraries(libraries: &[ProcessLibrary]) -> Vec<ProcessLibrary> {
     let mut twice = Vec::new();
     for library in driver_libraries(libraries) {
+        // A trace and a simulated machine put one library in front of another on purpose.
+        if is_of_this_program(library) {
+            return Vec::new();
+        }
         let same = libraries
             .iter()
             .filter(|one| one.library == library.library);
@@ -200,6 +212,11 @@ fn duplicate_libraries(libraries: &[ProcessLibrary]) -> Vec<ProcessLibrary> {
         }
     }
     twice
+}
+
+fn is_of_this_program(library: &ProcessLibrary) -> bool {
+    let mut folders = library.path.split('/');
+    folders.any(|folder| folder.starts_with("cuda-pitfalls-"))
 }
 
 fn driver_libraries(libraries: &[ProcessLibrary]) -> impl Iterator<Item = &ProcessLibrary> {

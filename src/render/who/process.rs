@@ -2,44 +2,42 @@
 
 use std::path::Path;
 
+use super::{age, condition_in_words, kind_in_words, list_advice, place_in_words};
 use crate::block::Block;
 use crate::writer::terminal::{PAGE, Screen, write};
-use cuda_pitfalls_answers::doctor::{HeldGpu, MaskState, ProcessFindings};
-use cuda_pitfalls_core::examination::ProcessExamination;
+use cuda_pitfalls_answers::who::{
+    GpuHolderProcess, HeldGpu, Holders, MaskState, ProcessFindings, Unseen,
+};
+use cuda_pitfalls_core::holding::{HolderScan, ProcessExamination};
 use cuda_pitfalls_core::text::counts::{counted, listed};
+use cuda_pitfalls_core::text::escape::shorten_text;
 use cuda_pitfalls_core::text::units;
 
-/// Returns the observations of a process and the findings, on lines of the width of `screen`.
+/// The longest command, in characters.
+const LONGEST_COMMAND: usize = 400;
+
+/// Returns everything that is known of one process, on lines of the width of `screen`.
 pub fn text(
-    seen: &ProcessExamination,
-    found: &ProcessFindings,
+    found: &Holders,
+    scan: &HolderScan,
+    holder: &GpuHolderProcess,
     screen: impl Into<Screen>,
 ) -> String {
-    let mask = match &found.mask {
-        Some(mask) => mask_in_words(mask),
-        None => "its variables cannot be read".to_string(),
+    let (Some(seen), Some(findings)) = (&holder.process, &holder.findings) else {
+        let words = format!("{}: {}", holder.pid, kind_in_words(holder.kind));
+        return write(&[Block::paragraph(words)], screen.into().at_most(PAGE));
     };
-    let mut blocks = vec![
-        Block::fact("Process", process_in_words(seen)),
-        Block::fact("Mask", mask),
-        Block::fact("CUDA", started_in_words(seen, found)),
-    ];
-    for library in seen.libraries.iter().flatten() {
-        let gone = if library.is_deleted {
-            " (file deleted)"
-        } else {
-            ""
-        };
-        let path = format!("{}{gone}", library.path);
-        blocks.push(Block::fact(&library.library, path));
-    }
-    blocks.extend(gpu_blocks(seen, found));
-    if let Some(folder) = &found.mps {
-        let words = format!("control pipe in {folder}");
-        blocks.push(Block::fact("MPS", words));
-    }
+    let mut blocks = holder_blocks(found, holder, seen);
+    blocks.extend(file_blocks(scan, seen, findings));
+    blocks.extend(stack_blocks(holder));
     blocks.push(Block::Gap);
-    let wrong = wrong(seen, found);
+    let mut wrong = wrong(scan, findings);
+    for words in list_advice(holder) {
+        wrong.push(format!(
+            "It {}.",
+            words.strip_prefix("it ").unwrap_or(words)
+        ));
+    }
     blocks.push(if wrong.is_empty() {
         Block::paragraph("No problem is visible from outside.")
     } else {
@@ -53,7 +51,92 @@ pub fn text(
             unread.join(", ")
         )));
     }
+    if let [Unseen::Nvml { why }, ..] = found.unseen.as_slice() {
+        blocks.push(Block::paragraph(format!("NVML does not work here: {why}.")));
+    }
     write(&blocks, screen.into().at_most(PAGE))
+}
+
+fn holder_blocks(
+    found: &Holders,
+    holder: &GpuHolderProcess,
+    seen: &ProcessExamination,
+) -> Vec<Block> {
+    let mut blocks = vec![Block::fact("Process", process_in_words(seen))];
+    if !seen.command.is_empty() {
+        let command = seen
+            .command
+            .split_whitespace()
+            .collect::<Vec<_>>()
+            .join(" ");
+        blocks.push(Block::fact(
+            "Command",
+            shorten_text(&command, LONGEST_COMMAND),
+        ));
+    }
+    let mut kind = vec![kind_in_words(holder.kind).to_owned()];
+    kind.extend(holder.conditions.iter().map(condition_in_words));
+    blocks.push(Block::fact("Holds", kind.join("; ")));
+    if let Some(place) = &holder.place {
+        blocks.push(Block::fact("Belongs to", place_in_words(place)));
+    }
+    let ages = [
+        ("Started", holder.started_unix_ms),
+        ("CUDA", holder.cuda_since_unix_ms),
+        ("Context", holder.context_since_unix_ms),
+    ];
+    for (name, since) in ages {
+        if since.is_some() {
+            blocks.push(Block::fact(name, format!("{} ago", age(found, since))));
+        }
+    }
+    blocks
+}
+
+fn stack_blocks(holder: &GpuHolderProcess) -> Vec<Block> {
+    let Some(stack) = &holder.stack else {
+        return Vec::new();
+    };
+    if let Some(error) = &stack.error {
+        return vec![Block::fact("Stack", error.as_str())];
+    }
+    let mut blocks = Vec::new();
+    for (index, frame) in stack.frames.iter().enumerate() {
+        let name = if index == 0 { "Stack" } else { "" };
+        blocks.push(Block::fact(name, frame.as_str()));
+    }
+    blocks
+}
+
+/// Returns the mask, the GPUs and the libraries of the process.
+fn file_blocks(
+    scan: &HolderScan,
+    seen: &ProcessExamination,
+    found: &ProcessFindings,
+) -> Vec<Block> {
+    let mask = match &found.mask {
+        Some(mask) => mask_in_words(mask),
+        None => "its variables cannot be read".to_string(),
+    };
+    let mut blocks = vec![
+        Block::fact("Mask", mask),
+        Block::fact("GPUs open", started_in_words(scan, found)),
+    ];
+    for library in seen.libraries.iter().flatten() {
+        let gone = if library.is_deleted {
+            " (file deleted)"
+        } else {
+            ""
+        };
+        let path = format!("{}{gone}", library.path);
+        blocks.push(Block::fact(&library.library, path));
+    }
+    blocks.extend(gpu_blocks(scan, found));
+    if let Some(folder) = &found.mps {
+        let words = format!("control pipe in {folder}");
+        blocks.push(Block::fact("MPS", words));
+    }
+    blocks
 }
 
 /// Returns the process as text: `4711 (python3, user 1000, 12 threads)`.
@@ -72,8 +155,8 @@ fn process_in_words(seen: &ProcessExamination) -> String {
     format!("{} ({})", seen.pid, words.join(", "))
 }
 
-/// Returns the memory of the process on each GPU, and where it is not known.
-fn gpu_blocks(seen: &ProcessExamination, found: &ProcessFindings) -> Vec<Block> {
+/// Returns the memory of the process on each GPU where NVML lists it.
+fn gpu_blocks(scan: &HolderScan, found: &ProcessFindings) -> Vec<Block> {
     let mut blocks = Vec::new();
     for held in &found.contexts {
         let memory = match held.used_bytes {
@@ -81,42 +164,16 @@ fn gpu_blocks(seen: &ProcessExamination, found: &ProcessFindings) -> Vec<Block> 
             None => "memory unknown".to_string(),
         };
         let busy = match held.busy_percent {
-            Some(busy) => format!(", at most {busy} % busy in {} s", seen.watched_ms / 1000),
-            None if seen.watched_ms > 0 => ", utilization unknown".to_string(),
-            None => String::new(),
+            Some(busy) if scan.sampled_ms > 0 => {
+                format!(", at most {busy} % busy in {} s", scan.sampled_ms / 1000)
+            }
+            Some(busy) => format!(", {busy} % busy lately"),
+            None => ", utilization unknown".to_string(),
         };
         let words = format!("{memory}{busy}  {}", held.uuid);
         blocks.push(Block::fact(&format!("GPU {}", held.index), words));
     }
     blocks.extend(found.contexts.iter().filter_map(context_in_words));
-    let Some(nvml) = &seen.nvml else {
-        return blocks;
-    };
-    if nvml.gpus.is_empty() {
-        let why = if let Some(call) = nvml.first_failure() {
-            format!("{} returns {}", call.call, call.status)
-        } else if let Some(missing) = &nvml.missing {
-            missing.clone()
-        } else if let Some(end) = &nvml.ended {
-            end.by.clone()
-        } else {
-            "it reports no GPU".to_string()
-        };
-        let words = format!("unknown: NVML does not work here ({why})");
-        blocks.push(Block::fact("GPUs", words));
-        return blocks;
-    }
-    for (index, state) in nvml.gpus.iter().enumerate() {
-        if state.reading.processes.is_none() {
-            let (why, uuid) = (state.reading.errors.join(", "), &state.gpu.uuid);
-            let words = format!("unknown: NVML does not list processes ({why})  {uuid}");
-            blocks.push(Block::fact(&format!("GPU {index}"), words));
-        }
-    }
-    if blocks.is_empty() {
-        let none = "NVML lists it on no GPU, so no context of it is visible from here";
-        blocks.push(Block::fact("GPUs", none));
-    }
     blocks
 }
 
@@ -152,13 +209,13 @@ fn mask_in_words(mask: &MaskState) -> String {
     }
 }
 
-fn started_in_words(seen: &ProcessExamination, found: &ProcessFindings) -> String {
+fn started_in_words(scan: &HolderScan, found: &ProcessFindings) -> String {
     let Some(opened) = &found.opened else {
         return "its open files cannot be read".to_string();
     };
     let names = opened.iter().map(|minor| {
-        let uuid = seen
-            .gpus
+        let uuid = scan
+            .kernel_gpus
             .iter()
             .find(|gpu| gpu.device_minor == *minor)
             .and_then(|gpu| gpu.uuid.clone());
@@ -167,14 +224,10 @@ fn started_in_words(seen: &ProcessExamination, found: &ProcessFindings) -> Strin
             |uuid| format!("/dev/nvidia{minor} ({uuid})"),
         )
     });
-    match (found.is_started, opened.as_slice()) {
-        (Some(true), []) => "the NVIDIA driver is open, but no GPU".to_string(),
-        (Some(true), _) => format!("initialized with: {}", listed(names, "")),
-        _ => "not initialized: no NVIDIA device file is open".to_string(),
-    }
+    listed(names, "none by CUDA")
 }
 
-fn wrong(seen: &ProcessExamination, found: &ProcessFindings) -> Vec<String> {
+fn wrong(scan: &HolderScan, found: &ProcessFindings) -> Vec<String> {
     let mut wrong = Vec::new();
     if found.is_mask_late {
         let opened = found.opened.as_ref().map_or(0, Vec::len);
@@ -193,7 +246,7 @@ fn wrong(seen: &ProcessExamination, found: &ProcessFindings) -> Vec<String> {
         wrong.push(format!(
             "It has a context on GPU {} but did nothing there in {} s, while it worked on another GPU. `cuda-pitfalls trace -- COMMAND` shows the line that created it.",
             stray.index,
-            seen.watched_ms / 1000
+            scan.sampled_ms.max(10_000) / 1000
         ));
     }
     if !found.twice.is_empty() {
@@ -208,7 +261,7 @@ fn wrong(seen: &ProcessExamination, found: &ProcessFindings) -> Vec<String> {
         ));
     }
     for library in &found.of_other_version {
-        let module = seen.module_version.as_deref().unwrap_or_default();
+        let module = scan.module_version.as_deref().unwrap_or_default();
         wrong.push(format!(
             "{} does not match the kernel driver, which is {module}.",
             library.path
@@ -244,8 +297,25 @@ fn unread_parts(seen: &ProcessExamination) -> Vec<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::BTreeMap;
+
     use cuda_pitfalls_answers::known::ContextCost;
-    use cuda_pitfalls_core::examination::ProcessLibrary;
+    use cuda_pitfalls_answers::who::list_holders;
+    use cuda_pitfalls_core::holding::ProcessLibrary;
+
+    fn scan() -> HolderScan {
+        let seed = include_bytes!("../../../tests/fuzz/corpus/holders/seed-simulated.json");
+        serde_json::from_slice(seed).expect("a reading")
+    }
+
+    /// Returns the text about a process with these findings.
+    fn told(seen: &ProcessExamination, findings: ProcessFindings) -> String {
+        let scan = scan();
+        let mut found = list_holders(&scan, &BTreeMap::new());
+        found.holders[0].process = Some(seen.clone());
+        found.holders[0].findings = Some(findings);
+        text(&found, &scan, &found.holders[0], 80)
+    }
 
     #[test]
     fn the_longest_name_of_a_library_does_not_touch_its_path() {
@@ -258,7 +328,8 @@ mod tests {
             libraries: Some(vec![library]),
             ..ProcessExamination::default()
         };
-        assert!(text(&seen, &ProcessFindings::default(), 80).contains("\nlibnvidia-ml /nvml\n"));
+        let text = told(&seen, ProcessFindings::default());
+        assert!(text.contains("\nlibnvidia-ml /nvml\n"), "{text}");
     }
 
     #[test]
@@ -278,25 +349,27 @@ mod tests {
             context,
             busy_percent: None,
         };
-        let told = |used_bytes| {
+        for (used_bytes, says) in [
+            (
+                Some(600 << 20),
+                "to attribute the other 100 MiB to owners and lines",
+            ),
+            (Some(500 << 20), "context size on NVIDIA H100 80GB HBM3"),
+            // NVML does not say how much it has.
+            (None, ""),
+        ] {
             let contexts = vec![HeldGpu {
                 used_bytes,
                 ..held.clone()
             }];
-            let found = ProcessFindings {
+            let findings = ProcessFindings {
                 contexts,
                 ..ProcessFindings::default()
             };
-            let told = text(&ProcessExamination::default(), &found, 80);
-            told.split_whitespace().collect::<Vec<_>>().join(" ")
-        };
-        assert!(
-            told(Some(600 << 20)).contains("to attribute the other 100 MiB to owners and lines")
-        );
-        assert!(told(Some(500 << 20)).contains("context size on NVIDIA H100 80GB HBM3"));
-        assert!(
-            !told(None).contains("context size"),
-            "NVML does not say how much it has"
-        );
+            let text = told(&ProcessExamination::default(), findings);
+            let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+            assert!(words.contains(says), "{words}");
+            assert_eq!(words.contains("context size"), !says.is_empty(), "{words}");
+        }
     }
 }

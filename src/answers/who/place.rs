@@ -1,0 +1,117 @@
+//! The container, pod, job or service of a process, by its control groups. The kernel names them; only where they say
+//! nothing, the variables of the process count, which the process can change.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use cuda_pitfalls_core::holding::ProcessExamination;
+
+/// What a process belongs to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct HolderPlace {
+    /// What it is.
+    pub kind: PlaceKind,
+    /// The identifier; of a container the first 12 digits.
+    pub id: String,
+    /// `true` if only a variable of the process says so.
+    pub is_claimed: bool,
+}
+
+/// What a process can belong to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum PlaceKind {
+    /// A pod of Kubernetes, by its UID.
+    Pod,
+    /// A container.
+    Container,
+    /// A job of Slurm or of another batch system.
+    Job,
+    /// A service of systemd.
+    Service,
+}
+
+/// Length of a container's identifier, and of its usual short form.
+const CONTAINER_ID: (usize, usize) = (64, 12);
+
+/// Length of the shortest UID of a pod: that of a static pod has no dashes.
+const SHORTEST_POD: usize = 32;
+
+/// Returns what a process belongs to; `None` if nothing is known.
+pub(super) fn place_of(process: &ProcessExamination) -> Option<HolderPlace> {
+    for find in [job, pod, container, service] {
+        for group in &process.control_groups {
+            if let Some((kind, id)) = find(group) {
+                // Users name the groups below their own service manager.
+                let is_claimed = group.contains("/user@");
+                return Some(HolderPlace {
+                    kind,
+                    id,
+                    is_claimed,
+                });
+            }
+        }
+    }
+    let variables = process.started_with.as_ref()?;
+    for name in ["SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID"] {
+        if let Some(id) = variables.get(name) {
+            let (kind, id) = (PlaceKind::Job, id.chars().take(32).collect());
+            let is_claimed = true;
+            return Some(HolderPlace {
+                kind,
+                id,
+                is_claimed,
+            });
+        }
+    }
+    None
+}
+
+/// `/system.slice/slurmstepd.scope/job_4711/step_0/user/task_0`, or `/slurm/uid_1000/job_4711/step_0`.
+fn job(group: &str) -> Option<(PlaceKind, String)> {
+    if !group.contains("slurm") {
+        return None;
+    }
+    let mut parts = group.split('/');
+    let id = parts.find_map(|part| part.strip_prefix("job_"))?;
+    let is_number = !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_digit());
+    is_number.then(|| (PlaceKind::Job, id.to_owned()))
+}
+
+/// `/kubepods.slice/kubepods-pod1b2c….slice/cri-containerd-….scope`, or `/kubepods/burstable/pod1b2c-…/…`.
+fn pod(group: &str) -> Option<(PlaceKind, String)> {
+    let (_, below) = group.split_once("kubepods")?;
+    for part in below.split('/') {
+        let part = part.strip_suffix(".slice").unwrap_or(part);
+        let Some((_, id)) = part.rsplit_once("pod") else {
+            continue;
+        };
+        let id = id.replace('_', "-");
+        if id.len() >= SHORTEST_POD {
+            return Some((PlaceKind::Pod, id));
+        }
+    }
+    None
+}
+
+/// `/docker/0123…`, `/system.slice/docker-0123….scope`, `/machine.slice/libpod-0123….scope`.
+fn container(group: &str) -> Option<(PlaceKind, String)> {
+    let (all, shown) = CONTAINER_ID;
+    for part in group.rsplit('/') {
+        let part = part.strip_suffix(".scope").unwrap_or(part);
+        let id = part.rsplit('-').next().unwrap_or(part);
+        if id.len() == all && id.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+            return Some((PlaceKind::Container, id.get(..shown)?.to_owned()));
+        }
+    }
+    None
+}
+
+/// `/system.slice/vllm.service`.
+fn service(group: &str) -> Option<(PlaceKind, String)> {
+    let mut parts = group.rsplit('/');
+    let name = parts.find_map(|part| part.strip_suffix(".service"))?;
+    // The manager of a user, which everything of a login belongs to.
+    let is_manager = name.starts_with("user@");
+    (!is_manager).then(|| (PlaceKind::Service, name.to_owned()))
+}

@@ -1,0 +1,165 @@
+//! All processes that have to do with NVIDIA's driver, found in `/proc` without touching one of them.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use cuda_pitfalls_core::examination::ExaminerMessage;
+use cuda_pitfalls_core::holding::{AbsentProcess, UnreadProcess};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+
+use super::files::DeviceFiles;
+use super::process::{self, ProcessStat};
+use crate::speaker::Speaker;
+
+/// The processes to look for.
+pub(super) struct ScanTask {
+    /// Only this process; `None` for all.
+    pub(super) only: Option<u32>,
+    pub(super) listed: BTreeSet<u32>,
+    pub(super) skipped: BTreeSet<u32>,
+    /// The directory of the device files.
+    pub(super) devices: String,
+}
+
+/// The longest time of a scan. Many processes that are slow to read do not make it longer.
+const MOST_TIME: Duration = Duration::from_secs(20);
+/// The number of searches for new processes: some may begin while others are read.
+const PASSES: usize = 5;
+
+pub(super) fn scan_processes(speaker: &Speaker, task: &ScanTask) {
+    let began = Instant::now();
+    let files = DeviceFiles::new(&task.devices);
+    let mut done = task.skipped.clone();
+    // This process has its own entry, which it cannot read from outside.
+    done.insert(std::process::id());
+    for pass in 0..=PASSES {
+        let mut all = match task.only {
+            Some(pid) => [pid].into(),
+            None => list_processes(),
+        };
+        all.retain(|pid| !done.contains(pid));
+        let Some(newest) = all.last().copied() else {
+            break;
+        };
+        if pass == PASSES {
+            report_unread(
+                speaker,
+                newest,
+                "new processes begin faster than they can be read",
+            );
+        }
+        for pid in all {
+            if began.elapsed() > MOST_TIME {
+                report_unread(speaker, pid, "the scan took too long");
+                return;
+            }
+            speaker.send_message(&ExaminerMessage::Begin {
+                call: pid.to_string(),
+            });
+            report_process(speaker, pid, task, &files);
+            done.insert(pid);
+        }
+    }
+    for pid in &task.listed {
+        if !folder_of(*pid).exists() {
+            let is_alive = is_alive(*pid);
+            speaker.send_message(&ExaminerMessage::Absent(AbsentProcess {
+                pid: *pid,
+                is_alive,
+            }));
+        }
+    }
+}
+
+fn report_unread(speaker: &Speaker, pid: u32, error: &str) {
+    speaker.send_message(&ExaminerMessage::Unread(UnreadProcess {
+        pid,
+        uid: process::uid(&folder_of(pid)),
+        error: error.to_owned(),
+    }));
+}
+
+/// Reports a process that has to do with the driver, or that could not be read. Nothing is reported of one that had
+/// nothing to do with it and ended meanwhile.
+fn report_process(speaker: &Speaker, pid: u32, task: &ScanTask, files: &DeviceFiles) {
+    let folder = folder_of(pid);
+    let Some(stat) = ProcessStat::read(&folder) else {
+        return;
+    };
+    // A thread of the kernel has no files, and only root may see that.
+    if stat.is_kernel {
+        return;
+    }
+    let open = files.open(&folder);
+    let threads = process::driver_threads(&folder, stat.threads);
+    let has_files = match &open {
+        Ok(open) => !open.is_empty() || process::has_mappings(&folder, files),
+        Err(_) => false,
+    };
+    let is_listed = task.listed.contains(&pid);
+    let is_wanted = task.only == Some(pid) || is_listed || !threads.is_empty() || has_files;
+    let mut examined = None;
+    if is_wanted {
+        examined = Some(process::examine_in(&folder, pid, files));
+    }
+    let now = ProcessStat::read(&folder);
+    let is_same = now.is_some_and(|now| now.start_ticks == stat.start_ticks);
+    let is_zombie = now.is_some_and(|now| now.is_zombie());
+    if let Err(error) = &open
+        && is_same
+        && !is_zombie
+    {
+        report_unread(speaker, pid, &name_error(error));
+    }
+    let Some(mut examined) = examined else {
+        return;
+    };
+    if is_same {
+        examined.driver_threads = threads;
+        speaker.send_message(&ExaminerMessage::Process(Box::new(examined)));
+    } else if has_files {
+        report_unread(speaker, pid, "it ended while it was read");
+    }
+}
+
+fn folder_of(pid: u32) -> PathBuf {
+    PathBuf::from(format!("/proc/{pid}"))
+}
+
+fn list_processes() -> BTreeSet<u32> {
+    let mut pids = BTreeSet::new();
+    for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
+        if let Some(pid) = entry
+            .file_name()
+            .to_str()
+            .and_then(|name| name.parse().ok())
+        {
+            pids.insert(pid);
+        }
+    }
+    pids
+}
+
+fn name_error(error: &io::Error) -> String {
+    match error.raw_os_error() {
+        Some(libc::EACCES) => "EACCES".to_owned(),
+        Some(libc::EPERM) => "EPERM".to_owned(),
+        _ => error.to_string(),
+    }
+}
+
+/// Returns whether the kernel has a process with this PID in this PID namespace. Opening a descriptor needs no right to
+/// the process and does nothing to it.
+fn is_alive(pid: u32) -> Option<bool> {
+    let pid = Pid::from_raw(i32::try_from(pid).ok()?)?;
+    match pidfd_open(pid, PidfdFlags::empty()) {
+        Ok(_) => Some(true),
+        Err(rustix::io::Errno::SRCH) => Some(false),
+        // The PID of a thread that is not the first of its process.
+        Err(rustix::io::Errno::INVAL) => Some(false),
+        Err(_) => None,
+    }
+}

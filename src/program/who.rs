@@ -1,0 +1,290 @@
+//! `who`: reads NVML and `/proc`, each in a process of its own. It touches no process that it looks at.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, File};
+use std::io::Read as _;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use cuda_pitfalls_core::clock;
+use cuda_pitfalls_core::examination::{ExaminerMessage, LibraryStart, Started, Want};
+use cuda_pitfalls_core::holding::{
+    AbsentProcess, HolderScan, ProcessExamination, PythonStack, UnreadProcess,
+};
+use cuda_pitfalls_instrument::examiner::place;
+use cuda_pitfalls_instrument::simulated;
+
+use crate::doctor::{Doctor, DoctorError, new_start};
+use crate::host;
+
+/// Time limit for the reader of one process, in milliseconds.
+const READ_MS: u64 = 5_000;
+/// Time limit for a Python stack, in milliseconds.
+const STACK_MS: u64 = 5_000;
+/// The end of a process of ours that did not answer in time.
+const HANG: &str = "hang";
+/// The number of processes at which a reader may hang before the rest is given up.
+const MOST_HANGS: usize = 3;
+/// The most that is read of the list of users and of the list of mounts, in bytes.
+const MOST_LIST: u64 = 4 << 20;
+/// The directory of device files.
+const DEVICES: &str = "/dev/";
+
+/// What to read.
+pub(crate) struct WhoRequest {
+    /// Only this process.
+    pub(crate) only: Option<u32>,
+    /// Time to sample the utilization by processes, in milliseconds; with 0, what NVML has kept.
+    pub(crate) sample_ms: u64,
+    /// `true` to read Python stacks.
+    pub(crate) stacks: bool,
+}
+
+/// Python stacks by PID.
+pub(crate) type StackTable = BTreeMap<u32, Option<PythonStack>>;
+
+/// The messages about processes.
+#[derive(Default)]
+struct ScanMessages {
+    processes: Vec<ProcessExamination>,
+    unread: Vec<UnreadProcess>,
+    absent: Vec<AbsentProcess>,
+}
+
+impl Doctor {
+    /// Reads the holders of the GPUs.
+    ///
+    /// # Errors
+    /// Returns an error if the only process does not exist, one of ours could not be killed, or the user stopped it.
+    pub(crate) fn read_holders(
+        &mut self,
+        request: &WhoRequest,
+    ) -> Result<(HolderScan, StackTable), DoctorError> {
+        if let Some(pid) = request.only
+            && !Path::new(&format!("/proc/{pid}")).exists()
+        {
+            return Err(DoctorError::NoProcess(pid));
+        }
+        let want = Want::Start {
+            library: Started::Nvml,
+            uses_gpus: false,
+            watch_ms: request.sample_ms,
+        };
+        let deadline_ms = self.deadline_ms + request.sample_ms;
+        let nvml = self.ask(&self.environment(), &want, deadline_ms)?;
+        let nvml = new_start(Started::Nvml, None, nvml);
+        let isolation = host::detect_isolation();
+        let mut scan = HolderScan {
+            uid: rustix::process::getuid().as_raw(),
+            is_first_namespace: isolation.pid_namespace.map(|is_nested| !is_nested),
+            hides_others: hides_others(),
+            module_version: place::module_version(),
+            kernel_gpus: place::gpus(),
+            nvml,
+            nvml_unix_ms: clock::unix_ms(),
+            sampled_ms: request.sample_ms,
+            processes: Vec::new(),
+            unread: Vec::new(),
+            absent: Vec::new(),
+            users: list_users(),
+            ended: None,
+        };
+        if scan.nvml.is_simulated() {
+            (scan.module_version, scan.kernel_gpus) = (None, Vec::new());
+        }
+        self.scan_processes(request.only, &mut scan)?;
+        if scan.nvml.is_simulated() && request.only.is_none() {
+            scan.leave_out_others();
+        }
+        let mut stacks = StackTable::new();
+        if request.stacks {
+            let mut hangs = 0;
+            for process in &scan.processes {
+                if hangs == MOST_HANGS {
+                    break;
+                }
+                let stack = self.read_stack(process)?;
+                let error = stack.as_ref().and_then(|stack| stack.error.as_deref());
+                hangs += usize::from(error == Some(HANG));
+                stacks.insert(process.pid, stack);
+            }
+        }
+        Ok((scan, stacks))
+    }
+
+    /// Reads processes. A process at which the reader hangs is left out by the next reader.
+    fn scan_processes(
+        &mut self,
+        only: Option<u32>,
+        scan: &mut HolderScan,
+    ) -> Result<(), DoctorError> {
+        let mut listed = BTreeSet::new();
+        for gpu in &scan.nvml.gpus {
+            let compute = gpu.reading.processes.iter().flatten();
+            listed.extend(compute.chain(&gpu.graphics).map(|process| process.pid));
+        }
+        let mut skipped = BTreeSet::from([std::process::id()]);
+        let mut hung = Vec::new();
+        loop {
+            let want = Want::Scan {
+                only,
+                listed: listed.clone(),
+                skipped: skipped.clone(),
+                devices: device_folder(&scan.nvml),
+            };
+            let examined = self.ask(&self.environment(), &want, READ_MS)?;
+            let hung_at = match &examined.ended {
+                Some(end) => end.at.as_ref().and_then(|pid| pid.parse::<u32>().ok()),
+                None => None,
+            };
+            let messages = ScanMessages::sort(examined.said);
+            if let Some(pid) = hung_at
+                && hung.len() < MOST_HANGS
+            {
+                skipped.insert(pid);
+                hung.push(UnreadProcess {
+                    pid,
+                    uid: None,
+                    error: HANG.to_owned(),
+                });
+                continue;
+            }
+            scan.processes = messages.processes;
+            scan.absent = messages.absent;
+            scan.unread = messages.unread;
+            scan.unread.extend(hung);
+            scan.ended = examined.ended;
+            return Ok(());
+        }
+    }
+
+    fn read_stack(
+        &mut self,
+        process: &ProcessExamination,
+    ) -> Result<Option<PythonStack>, DoctorError> {
+        let want = Want::Stack {
+            pid: process.pid,
+            started_unix_ms: process.started_unix_ms,
+        };
+        let examined = self.ask(&self.environment(), &want, STACK_MS)?;
+        for said in examined.said {
+            if let ExaminerMessage::Stack(stack) = said {
+                return Ok(stack);
+            }
+        }
+        Ok(examined.ended.map(|end| PythonStack {
+            error: Some(end.by),
+            ..PythonStack::default()
+        }))
+    }
+}
+
+/// Returns the directory of the device files: that of a simulated machine is the one of its libraries.
+fn device_folder(nvml: &LibraryStart) -> String {
+    let mut libraries = nvml.libraries.iter();
+    let simulated = libraries.find(|library| library.simulated);
+    match simulated.and_then(|library| Path::new(&library.path).parent()) {
+        Some(folder) => format!("{}/", folder.display()),
+        None => DEVICES.to_owned(),
+    }
+}
+
+impl ScanMessages {
+    fn sort(said: Vec<ExaminerMessage>) -> ScanMessages {
+        let mut sorted = ScanMessages::default();
+        for message in said {
+            match message {
+                ExaminerMessage::Process(process) => sorted.processes.push(*process),
+                ExaminerMessage::Unread(unread) => sorted.unread.push(unread),
+                ExaminerMessage::Absent(absent) => sorted.absent.push(absent),
+                _ => {}
+            }
+        }
+        sorted
+    }
+}
+
+fn read_list(path: &str) -> String {
+    let mut text = Vec::new();
+    let read = File::open(path).and_then(|file| file.take(MOST_LIST).read_to_end(&mut text));
+    match read {
+        Ok(_) => String::from_utf8_lossy(&text).into_owned(),
+        Err(_) => String::new(),
+    }
+}
+
+/// Returns the users of this machine's own list. A directory service is not asked: it may not answer.
+fn list_users() -> BTreeMap<u32, String> {
+    let mut users = BTreeMap::new();
+    for line in read_list("/etc/passwd").lines() {
+        let mut fields = line.split(':');
+        if let (Some(name), Some(Ok(uid))) = (fields.next(), fields.nth(1).map(str::parse)) {
+            users.entry(uid).or_insert(name.to_owned());
+        }
+    }
+    users
+}
+
+/// Returns `true` if `/proc` hides processes of other users from this user.
+fn hides_others() -> bool {
+    // Root of another user namespace is an ordinary user on the host.
+    let is_root = rustix::process::geteuid().is_root();
+    let users = read_list("/proc/self/uid_map");
+    if is_root && users.split_whitespace().eq(["0", "0", "4294967295"]) {
+        return false;
+    }
+    let mounts = read_list("/proc/self/mountinfo");
+    let mut proc = mounts
+        .lines()
+        .filter(|line| line.split(' ').nth(4) == Some("/proc"));
+    proc.any(|line| {
+        let hiding = [
+            "hidepid=1",
+            "hidepid=2",
+            "hidepid=4",
+            "noaccess",
+            "invisible",
+            "ptraceable",
+        ];
+        hiding.iter().any(|option| line.contains(option))
+    })
+}
+
+/// Returns `true` if a process sees the same files and users as this one: in a container, the same path and the same
+/// user number are somebody else's.
+fn has_own_namespaces(process: &Path) -> bool {
+    ["mnt", "user", "pid"].iter().all(|kind| {
+        let theirs = fs::read_link(process.join("ns").join(kind));
+        let own = fs::read_link(Path::new("/proc/self/ns").join(kind));
+        matches!((theirs, own), (Ok(theirs), Ok(own)) if theirs == own)
+    })
+}
+
+/// Returns the folder of the simulated machine that a running program of this user uses, by the libraries that it has
+/// mapped: that of the process `only`, otherwise that of the newest such program. `None` if no such program runs.
+pub(crate) fn find_simulated_machine(only: Option<u32>) -> Option<PathBuf> {
+    let user = rustix::process::geteuid().as_raw();
+    let mut found: Option<(u32, PathBuf)> = None;
+    for entry in fs::read_dir("/proc").ok()?.flatten() {
+        let Some(pid) = entry
+            .file_name()
+            .to_str()
+            .and_then(|name| name.parse::<u32>().ok())
+        else {
+            continue;
+        };
+        if only.is_some_and(|only| only != pid) {
+            continue;
+        }
+        let is_own = entry.metadata().is_ok_and(|folder| folder.uid() == user);
+        let is_newer = found.as_ref().is_none_or(|(other, _)| pid > *other);
+        if is_own
+            && is_newer
+            && has_own_namespaces(&entry.path())
+            && let Some(folder) = simulated::folder_in_use(&entry.path())
+        {
+            found = Some((pid, folder));
+        }
+    }
+    Some(found?.1)
+}
