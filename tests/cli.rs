@@ -231,6 +231,7 @@ survey calls cuInit --quick --on sim --out OUT
 trace --on sim --out OUT -- true
 bisect --on sim --work OUT --package framework --good 1 --bad 2 --forbid cuinit -- python -c pass
 doctor --on sim
+who
 mask 0,x --gpus 2
 sim -- true
 list

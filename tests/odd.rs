@@ -194,11 +194,11 @@ fn doctor_says_what_nvml_does_not_tell() {
             "an instance is shown: {ran:#?}"
         );
     }
-    // Whether a process has a context is known from NVML's list alone.
-    let looks = format!("sleep 60 & {PROGRAM} doctor --pid $!; kill $!");
+    // The memory of a process is known from NVML's list alone.
+    let looks = format!("sleep 60 & {PROGRAM} who $!; kill $!");
     for (machine, says) in [
-        ("thor", "NVML does not list processes"),
-        ("gb10", "NVML lists it on no GPU"),
+        ("thor", "NVML_ERROR_NOT_SUPPORTED"),
+        ("gb10", "none by CUDA"),
     ] {
         scratch
             .run(&["sim", "--machine", machine, "--", "sh", "-c", &looks])

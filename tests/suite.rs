@@ -93,4 +93,5 @@ mod traced;
 mod traced_run;
 mod traces;
 mod umask;
+mod who;
 mod without_gpu;

@@ -1,4 +1,4 @@
-"""Starts programs with a known fault, and asks `doctor --pid` about each.
+"""Starts programs with a known fault, and asks `who PID` about each.
 
 usage: python3 processes.py CUDA_PITFALLS OUT.json [ATTEMPTS]
 
@@ -39,7 +39,7 @@ def rest():
 """
 
 PROGRAMS = {
-    # Name: the program, its variables, what the findings must be, and how doctor ends.
+    # Name: the program, its variables, what the findings must be, and how `who` ends.
     "works": ("init(); on(0); work()", {}, {"late": False, "stray": [], "twice": 0, "opened": 2}, 0),
     "masked": ("init(); on(0); work()", {"CUDA_VISIBLE_DEVICES": "1"},
                {"late": False, "stray": [], "twice": 0, "opened": 1}, 0),
@@ -55,8 +55,13 @@ PROGRAMS = {
 }
 
 
+def findings_in(document):
+    holders = document.get("holders") or [{}]
+    return holders[0].get("findings") or {}
+
+
 def found(document):
-    findings = document.get("findings") or {}
+    findings = findings_in(document)
     opened, mask = findings.get("opened"), findings.get("mask") or {}
     named = mask.get("now")
     is_late = mask.get("is_now_known") and mask.get("now") != mask.get("at_start") and bool(opened) and named is not None
@@ -70,7 +75,7 @@ def found(document):
 
 
 def main():
-    doctor, out = sys.argv[1], sys.argv[2]
+    program_under_test, out = sys.argv[1], sys.argv[2]
     attempts = int(sys.argv[3]) if len(sys.argv) > 3 else 3
     other = sorted(glob.glob("/usr/local/cuda*/compat/libcuda.so.*.*"))
     rows = []
@@ -85,9 +90,9 @@ def main():
             ready = child.stdout.readline().strip()
             user = {"user": 65534, "group": 65534, "extra_groups": []} if name == "another-user" else {}
             ran = subprocess.run(
-                [doctor, "doctor", "--json", "--pid", str(child.pid)], capture_output=True, text=True, **user
+                [program_under_test, "who", "--json", str(child.pid)], capture_output=True, text=True, **user
             )
-            text = subprocess.run([doctor, "doctor", "--pid", str(child.pid), "--watch", "1"], capture_output=True, text=True)
+            text = subprocess.run([program_under_test, "who", str(child.pid)], capture_output=True, text=True)
             is_alive = child.poll() is None
             child.kill()
             child.wait()
@@ -98,7 +103,7 @@ def main():
             )
             rows.append({
                 "program": name, "attempt": attempt, "is_found": is_found, "exit": ran.returncode, "seen": seen,
-                "is_alive": is_alive, "findings": document.get("findings"), "stderr": ran.stderr[-300:],
+                "is_alive": is_alive, "findings": findings_in(document), "stderr": ran.stderr[-300:],
             })
             print(name, attempt, "as expected" if is_found else "NOT", seen, ran.returncode, flush=True)
             if attempt == 0:

@@ -2,15 +2,17 @@
 //! read is written and read again as the same; a second judgment equals the first; less evidence decides nothing more;
 //! and the properties of every format in [`forms`](super::forms). The fuzzer and the tests use the same readers.
 
+use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::fs;
 use std::io::Write as _;
 use std::os::fd::AsRawFd as _;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use cuda_pitfalls::bisect::Bisection;
 use cuda_pitfalls::event::Event;
-use cuda_pitfalls::examination::{Examination, ProcessExamination};
+use cuda_pitfalls::examination::Examination;
 use cuda_pitfalls::explain::{Explainer, Query};
 use cuda_pitfalls::export::{Reproducer, write_reproducer};
 use cuda_pitfalls::fleet::{self, DocumentPool, Fleet, Rule};
@@ -26,9 +28,9 @@ use cuda_pitfalls::trace::fixture::lines;
 use cuda_pitfalls::trace::{self, Trace};
 use cuda_pitfalls::verdict::Provenance;
 use cuda_pitfalls::visibility::{GpuSource, listed, mask_visibility};
-use cuda_pitfalls::{
-    cli, compare, diagnose_start, diagnosis, findings, judge, scenario, simulated, tracer,
-};
+use cuda_pitfalls::{cli, compare, diagnose_start, diagnosis, judge, scenario, simulated, tracer};
+use cuda_pitfalls_answers::who::{HolderPolicy, list_holders};
+use cuda_pitfalls_core::holding::HolderScan;
 use cuda_pitfalls_instrument::{examiner, forwarding};
 use rustix::fs::{MemfdFlags, memfd_create};
 use serde::Serialize;
@@ -48,7 +50,7 @@ pub(crate) const READERS: [(&str, Reader); 20] = [
     ("merge", merge),
     ("environment", environment),
     ("examination", examination),
-    ("process", process),
+    ("holders", holders),
     ("bisection", bisection),
     ("message", message),
     ("event", event),
@@ -317,18 +319,30 @@ fn examination(bytes: &[u8], forms: &mut Forms) -> Option<()> {
     Some(())
 }
 
-fn process(bytes: &[u8], forms: &mut Forms) -> Option<()> {
-    examined(serde_json::from_slice(bytes).ok()?, forms);
+fn holders(bytes: &[u8], forms: &mut Forms) -> Option<()> {
+    held(&serde_json::from_slice(bytes).ok()?, forms);
     Some(())
 }
 
-fn examined(seen: ProcessExamination, forms: &mut Forms) {
-    keeps(&seen);
-    let found = findings(&seen);
-    forms.add("text", || {
-        Some(render::doctor::process_text(&seen, &found, 80))
-    });
-    forms.json(render::doctor::process_document(&seen, &found));
+fn held(scan: &HolderScan, forms: &mut Forms) {
+    keeps(scan);
+    let mut found = list_holders(scan, &BTreeMap::new());
+    found.check(&[
+        HolderPolicy::Holders,
+        HolderPolicy::Leftover(1 << 20),
+        HolderPolicy::Orphans,
+        HolderPolicy::Idle(Duration::from_secs(1)),
+    ]);
+    for found in [&found, &found.redact()] {
+        forms.add("text", || Some(render::who::text(found, 80)));
+        for holder in &found.holders {
+            forms.add("text", || {
+                Some(render::who::process_text(found, scan, holder, 80))
+            });
+        }
+        forms.add("metrics", || Some(render::who::prometheus(found)));
+        forms.json(found);
+    }
 }
 
 fn bisection(bytes: &[u8], forms: &mut Forms) -> Option<()> {
@@ -502,6 +516,9 @@ fn arguments(bytes: &[u8], _: &mut Forms) -> Option<()> {
     cli::is_understood(&arguments).then_some(())
 }
 
+/// A reading of all holders of a machine.
+const READING: &[u8] = include_bytes!("corpus/holders/seed-simulated.json");
+
 /// Separator of the files of a process in the bytes.
 const NEXT: &[u8] = b"\n====\n";
 
@@ -531,7 +548,9 @@ fn proc(bytes: &[u8], forms: &mut Forms) -> Option<()> {
             )
             .expect("a file of ours");
         }
-        examined(examiner::process_in(folder.path()), forms);
+        let mut scan: HolderScan = serde_json::from_slice(READING).expect("a reading");
+        scan.processes = vec![examiner::process_in(folder.path())];
+        held(&scan, forms);
     });
     Some(())
 }
