@@ -186,16 +186,16 @@ struct Lines {
 /// commit that says what a user gets for it. Lower it when a crate has become smaller.
 const BUDGET: [(&str, usize, usize, usize); 11] = [
     ("scenarios", 74, 19, 137),
-    ("src/answers", 18_754, 6_821, 30_513),
-    ("src/calls", 1_326, 276, 1_989),
-    ("src/core", 15_195, 6_221, 26_143),
-    ("src/fake", 8_806, 577, 12_149),
-    ("src/instrument", 7_016, 751, 9_552),
-    ("src/program", 9_756, 639, 12_483),
-    ("src/render", 14_610, 5_798, 23_286),
-    ("src/trace", 10_999, 6_434, 20_747),
-    ("tests", 0, 23_600, 26_323),
-    ("xtask", 3_825, 563, 5_114),
+    ("src/answers", 19_739, 7_295, 32_256),
+    ("src/calls", 1_328, 274, 1_989),
+    ("src/core", 15_320, 6_223, 26_345),
+    ("src/fake", 8_910, 577, 12_287),
+    ("src/instrument", 7_592, 811, 10_332),
+    ("src/program", 10_218, 639, 13_031),
+    ("src/render", 15_176, 5_892, 24_019),
+    ("src/trace", 11_044, 6_438, 20_804),
+    ("tests", 0, 24_001, 26_762),
+    ("xtask", 3_831, 563, 5_120),
 ];
 
 /// Returns `true` if the entire file is a test: it lies below a directory of tests, or has the name of one.
@@ -331,7 +331,7 @@ const MOST_PHRASES: [(&str, usize); 4] = [
     ("output", 15),
     ("docs", 144),
     ("scenarios", 33),
-    ("comments", 40),
+    ("comments", 35),
 ];
 
 #[test]
