@@ -109,18 +109,17 @@ impl Holders {
 
     fn check_leftover(&self, most: u64, check: &mut RuleCheck<'_>) {
         for gpu in &self.gpus {
-            let mut bytes = gpu.unowned_bytes;
-            for holder in &self.holders {
-                if holder.kind != HolderKind::Ended {
-                    continue;
-                }
-                for memory in &holder.memory {
-                    if memory.gpu == gpu.index {
-                        bytes = bytes.zip(memory.used_bytes).map(|(sum, used)| sum + used);
-                    }
-                }
-            }
+            let living = self.living_bytes(gpu.index);
+            let ended = gpu.listed_bytes.zip(living);
+            let ended = ended.map(|(listed, living)| listed.saturating_sub(living));
+            let bytes = gpu.unowned_bytes.zip(ended).map(|(sum, used)| sum + used);
             match bytes {
+                // A process that was not read may live.
+                Some(bytes) if bytes > most && self.has_unread() => check.undecide(format!(
+                    "{} on GPU {} belong to no process that was read",
+                    units::bytes(bytes),
+                    gpu.index
+                )),
                 Some(bytes) if bytes > most => check.violate(format!(
                     "{} on GPU {} belong to no visible process",
                     units::bytes(bytes),
@@ -141,6 +140,33 @@ impl Holders {
         if self.gpus.is_empty() {
             check.undecide("NVML reports no GPU".to_owned());
         }
+    }
+
+    /// Returns the memory on a GPU of the processes that were found and have not ended, in bytes; `None` if it is not
+    /// known. NVML also lists processes that ended, and PIDs that other processes have now.
+    fn living_bytes(&self, gpu: usize) -> Option<u64> {
+        let mut living = 0;
+        for holder in &self.holders {
+            if holder.kind == HolderKind::Ended {
+                continue;
+            }
+            for memory in &holder.memory {
+                if memory.gpu == gpu {
+                    living += memory.used_bytes?;
+                }
+            }
+        }
+        Some(living)
+    }
+
+    /// Returns `true` if the reader could not read every process.
+    fn has_unread(&self) -> bool {
+        let mut unseen = self.unseen.iter();
+        unseen.any(|unseen| match unseen {
+            Unseen::Ended { .. } => true,
+            Unseen::Unread { processes } => processes.iter().any(|process| !is_denied(process)),
+            _ => false,
+        })
     }
 
     fn check_orphans(&self, check: &mut RuleCheck<'_>) {
@@ -225,11 +251,16 @@ impl Unseen {
 /// The most processes that are named with their errors.
 const MOST_NAMED: usize = 3;
 
+/// Returns `true` if only the descriptors of a process could not be read: NVML and its state show that it lives.
+fn is_denied(process: &UnreadProcess) -> bool {
+    ["EACCES", "EPERM"].contains(&process.error.as_str())
+}
+
 fn unread_words(processes: &[UnreadProcess]) -> String {
     let mut denied = 0;
     let mut parts = Vec::new();
     for process in processes {
-        if ["EACCES", "EPERM"].contains(&process.error.as_str()) {
+        if is_denied(process) {
             denied += 1;
         } else if parts.len() < MOST_NAMED {
             parts.push(format!("process {}: {}", process.pid, process.error));

@@ -524,6 +524,25 @@ fn memory_of_an_invisible_process_does_not_pass() {
 }
 
 #[test]
+fn memory_of_a_pid_that_was_given_away_is_left_over() {
+    let mut scan = scan_of(1);
+    list_on(&mut scan, 0, 9, 582 * MIB);
+    let mut other = process_with(9, [0, 0], &[]);
+    other.started_unix_ms = Some(scan.nvml_unix_ms + 1_000);
+    scan.processes = vec![other];
+    let rule = HolderPolicy::Leftover(64 * MIB);
+    assert_eq!(checked(&scan, &rule).2, Exit::Unexpected);
+    // A process that was not reached in time may be the owner.
+    scan.processes.clear();
+    scan.unread = vec![UnreadProcess {
+        pid: 9,
+        uid: None,
+        error: "hang".to_owned(),
+    }];
+    assert_eq!(checked(&scan, &rule).2, Exit::Inconclusive);
+}
+
+#[test]
 fn idle_is_undecided_until_samples_reach_far_enough() {
     let rule = HolderPolicy::Idle(std::time::Duration::from_secs(60));
     let mut scan = scan_of(1);

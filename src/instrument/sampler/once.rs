@@ -14,7 +14,7 @@ use super::inventory;
 use crate::speaker::Speaker;
 use cuda_pitfalls_core::clock;
 use cuda_pitfalls_core::examination::{ExaminerMessage, GpuState};
-use cuda_pitfalls_core::sample::Process;
+use cuda_pitfalls_core::sample::{Process, Reading};
 
 /// The name that programs use to open it.
 const NVML: &str = "libnvidia-ml.so.1";
@@ -63,7 +63,7 @@ pub(crate) fn start_once(speaker: &Speaker, watch_ms: u64) {
     };
     let busy = watch_utilization(gpus.devices(), watch_ms);
     for (device, busy_percent) in gpus.devices().iter().zip(busy) {
-        let reading = gpus.read(device);
+        let reading = read_stable(&gpus, device);
         let listed = reading.processes.as_deref().unwrap_or_default();
         let mut graphics = list_processes(device.running_graphics_processes());
         graphics.retain(|one| listed.iter().all(|other| other.pid != one.pid));
@@ -77,6 +77,23 @@ pub(crate) fn start_once(speaker: &Speaker, watch_ms: u64) {
         };
         speaker.send_message(&ExaminerMessage::Gpu(Box::new(state)));
     }
+}
+
+/// The most readings of a GPU while its memory keeps changing.
+const MOST_READINGS: usize = 50;
+
+/// Returns a reading that is equal to the one before it. NVML's total and its list of processes are two calls: while a
+/// process allocates or frees memory between them, their difference would look like memory of no process.
+fn read_stable(gpus: &GpuHandles, device: &Device) -> Reading {
+    let mut last = gpus.read(device);
+    for _ in 0..MOST_READINGS {
+        let next = gpus.read(device);
+        if next == last {
+            break;
+        }
+        last = next;
+    }
+    last
 }
 
 /// Returns a list of processes; an empty one if NVML does not have it.

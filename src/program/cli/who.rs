@@ -15,7 +15,7 @@ use crate::run::options::WHERE;
 use crate::terminal;
 use crate::who::{WhoRequest, find_simulated_machine};
 use cuda_pitfalls_answers::exit::Exit;
-use cuda_pitfalls_answers::who::{HolderPolicy, HolderPolicyError, Holders, list_holders};
+use cuda_pitfalls_answers::who::{HolderPolicy, HolderPolicyError, Holders, Unseen, list_holders};
 use cuda_pitfalls_core::holding::HolderScan;
 use cuda_pitfalls_core::output;
 use cuda_pitfalls_core::text::json;
@@ -199,8 +199,16 @@ fn exit_of(found: &Holders, arguments: &WhoArguments) -> Exit {
         return found.exit();
     };
     let holder = found.holders.iter().find(|holder| holder.pid == pid);
-    match holder.and_then(|holder| holder.findings.as_ref()) {
-        Some(findings) => findings.exit(),
-        None => Exit::Inconclusive,
+    let Some((holder, findings)) =
+        holder.and_then(|holder| Some((holder, holder.findings.as_ref()?)))
+    else {
+        return Exit::Inconclusive;
+    };
+    let mut unseen = found.unseen.iter();
+    let is_blind = unseen.any(|unseen| matches!(unseen, Unseen::Nvml { .. }));
+    match findings.exit() {
+        // Without NVML, nothing is known of what it does on a GPU.
+        Exit::Ok if is_blind && holder.kind.uses_cuda() => Exit::Inconclusive,
+        exit => exit,
     }
 }
