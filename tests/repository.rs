@@ -186,12 +186,12 @@ struct Lines {
 /// commit that says what a user gets for it. Lower it when a crate has become smaller.
 const BUDGET: [(&str, usize, usize, usize); 11] = [
     ("scenarios", 74, 19, 137),
-    ("src/answers", 19_739, 7_295, 32_256),
+    ("src/answers", 19_762, 7_312, 32_306),
     ("src/calls", 1_328, 274, 1_989),
     ("src/core", 15_320, 6_223, 26_345),
     ("src/fake", 8_910, 577, 12_287),
-    ("src/instrument", 7_592, 811, 10_332),
-    ("src/program", 10_218, 639, 13_031),
+    ("src/instrument", 7_604, 811, 10_349),
+    ("src/program", 10_225, 639, 13_039),
     ("src/render", 15_176, 5_892, 24_019),
     ("src/trace", 11_044, 6_438, 20_804),
     ("tests", 0, 24_001, 26_762),
