@@ -18,7 +18,8 @@ use common::traced::{LATE, Node, PROGRAMS, Program, events, in_time, lines_of, t
 use common::{LONGEST, PROGRAM, Ran, Scratch, root};
 use cuda_pitfalls::diagnosis::{Severity, findings};
 use cuda_pitfalls::trace::{
-    ContextChange, EventKind, EventSource, GpuUse, History, Trace, TraceEvent,
+    ContextChange, EventKind, EventSource, Frame, FrameLanguage, FrameOwner, GpuUse, History,
+    Trace, TraceEvent,
 };
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -390,6 +391,77 @@ fn the_entry_script_of_an_environment_is_the_packages() {
             script.package.as_deref(),
             (name == "serve").then_some("serve"),
             "{init:#?}"
+        );
+    }
+}
+
+/// Writes packages that import each other, `deep0` first. The last one calls `cuInit` through another package.
+fn write_deep_packages(packages: &Path, levels: usize) {
+    let mut files = vec![
+        ("culprit/extension.py".to_owned(), "import toolkit\n\ntoolkit.available()\n".to_owned()),
+        ("toolkit/__init__.py".to_owned(), "import ctypes\ndef available():\n    return ctypes.CDLL('libcuda.so.1').cuInit(0)\n".to_owned()),
+        ("lazy/__init__.py".to_owned(), "import importlib\ndef __getattr__(name):\n    return importlib.import_module('deep0')\n".to_owned()),
+    ];
+    for level in 0..levels {
+        let imported = match level + 1 {
+            next if next == levels => "culprit.extension".to_owned(),
+            next => format!("deep{next}"),
+        };
+        files.push((
+            format!("deep{level}/__init__.py"),
+            format!("import {imported}\n"),
+        ));
+    }
+    for (name, text) in files {
+        let path = packages.join(name);
+        fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
+        fs::write(path, text).expect("a file");
+    }
+}
+
+#[test]
+fn deep_import_names_users_line_and_culprit() {
+    let scratch = Scratch::new();
+    let packages = scratch.path().join("lib/python3/site-packages");
+    let [app, json, sarif] =
+        ["app.py", "a.json", "a.sarif"].map(|name| text(scratch.path().join(name)));
+    let path = format!("PYTHONPATH={}", text(packages.clone()));
+    for (line, levels, through) in [
+        ("import deep0", 60, "deep0"),
+        ("import deep0", 140, "deep0"),
+        ("from lazy import Trainer", 60, "lazy"),
+    ] {
+        write_deep_packages(&packages, levels);
+        fs::write(
+            &app,
+            format!("import sys; sys.setrecursionlimit(5000)\n{line}\n"),
+        )
+        .expect("a file");
+        let options = [
+            "--forbid", "cuinit", "--json", &json, "--sarif", &sarif, "--github",
+        ];
+        let (ran, trace) = trace(&options, &["env", &path, "python3", &app]);
+        assert_eq!(ran.code, Some(1), "{ran:?}");
+        let says =
+            format!("app.py:2 initializes CUDA through {through} (at culprit/extension.py:3)");
+        let [summary, log] = [&json, &sarif].map(|file| fs::read_to_string(file).expect("a file"));
+        let summary: serde_json::Value = serde_json::from_str(&summary).expect("JSON");
+        let violation = &summary["violations"][0];
+        assert_eq!(violation["says"], says.as_str());
+        assert_eq!(violation["at"]["file"], app.as_str());
+        assert_eq!(violation["at"]["source"], line);
+        let log: serde_json::Value = serde_json::from_str(&log).expect("JSON");
+        let located = &log["runs"][0]["results"][0]["locations"][0]["physicalLocation"];
+        assert_eq!(located["region"]["startLine"], 2, "{log:#}");
+        assert!(ran.stderr.contains("app.py,line=2"), "{}", ran.stderr);
+        let stack = &trace.events[0].stack;
+        assert_eq!(stack.left_out > 0, levels > 128, "{stack:#?}");
+        let is_system = |frame: &Frame| {
+            frame.owner == FrameOwner::System && frame.language == FrameLanguage::Python
+        };
+        assert!(
+            stack.frames.len() <= 129 && !stack.frames.iter().any(is_system),
+            "{stack:#?}"
         );
     }
 }

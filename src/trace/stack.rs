@@ -21,6 +21,13 @@ pub struct Stack {
     /// A sentence that describes which frames are missing, and why; absent if the stack is complete.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub missing: Option<String>,
+    /// The number of frames of a deep stack that are left out before its outermost frames.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub left_out: usize,
+}
+
+fn is_zero(count: &usize) -> bool {
+    *count == 0
 }
 
 /// A frame of a stack.
@@ -213,9 +220,12 @@ impl Frame {
             && (self.function.contains("<locals>") || WRAPPERS.contains(&last))
     }
 
-    /// Returns `true` if a package did something here while it was imported.
+    /// Returns `true` if a package did something here while it was imported. The entry script of a package is not
+    /// imported.
     fn is_import_of_package(&self) -> bool {
-        self.owner == FrameOwner::Package && self.function == MODULE
+        self.function == MODULE
+            && self.owner == FrameOwner::Package
+            && self.package_file().is_some()
     }
 
     /// Returns `true` for code that was given to Python as text: with `-c`, on stdin, in a notebook.
@@ -400,26 +410,40 @@ impl Stack {
     /// Returns the package function that the user's code called: the outermost one below the user's line that does more
     /// than pass the call through.
     pub fn entry(&self) -> Option<&Frame> {
-        let mut parts = self
-            .frames
-            .split(|frame| frame.owner == FrameOwner::Program);
-        let below = parts.next()?;
+        let below = self.frames_below_user();
         outermost_of_package(below, FrameLanguage::Python)
             .or_else(|| outermost_of_package(below, FrameLanguage::Native))
     }
 
-    /// Returns the name of the entry. If a package made the call while it was imported, the entry is only the import,
-    /// so the line that ran then is added: `torch (at torch/quasirandom.py:219)`.
+    /// Returns the innermost line that ran because a package was imported, below the user's line.
+    pub fn import_frame(&self) -> Option<&Frame> {
+        let mut below = self.frames_below_user().iter();
+        below.find(|frame| frame.is_import_of_package())
+    }
+
+    /// Returns the frames that the user's innermost line called, innermost first.
+    fn frames_below_user(&self) -> &[Frame] {
+        let mut parts = self
+            .frames
+            .split(|frame| frame.owner == FrameOwner::Program);
+        parts.next().unwrap_or_default()
+    }
+
+    /// Returns the name of the entry. If a package made the call while it was imported, the entry is only the way to
+    /// that import, so the line that ran then is added: `torch (at torch/quasirandom.py:219)`.
     pub fn entry_name(&self) -> Option<String> {
         let Some(entry) = self.entry() else {
             return self.is_of_opencl().then(|| "OpenCL".to_owned());
         };
-        let mut name = entry.name();
-        let mut frames = self.frames.iter();
-        if entry.function == MODULE
-            && let Some(import) = frames.find(|frame| frame.is_import_of_package())
-            && let (Some(file), Some(line)) = (import.package_file(), import.line)
-        {
+        let Some(import) = self.import_frame() else {
+            return Some(entry.name());
+        };
+        let mut name = match &entry.package {
+            // A lazy loader is not the function that the user's line names.
+            Some(package) if entry.function != MODULE && !entry.is_public() => package.clone(),
+            _ => entry.name(),
+        };
+        if let (Some(file), Some(line)) = (import.package_file(), import.line) {
             name += &format!(" (at {file}:{line})");
         }
         Some(name)
@@ -713,6 +737,20 @@ mod tests {
             frames("probe").entry_name().as_deref(),
             Some("torch (at torch/__init__.py:12)")
         );
+        let mut stack = frames("<module>");
+        for (function, name) in [
+            ("_Lazy.__getattr__", "peft (at torch/__init__.py:12)"),
+            ("load", "peft.lazy.load (at torch/__init__.py:12)"),
+        ] {
+            stack.frames.splice(
+                1..stack.frames.len() - 1,
+                [
+                    of("<module>", "torch/__init__.py", 12),
+                    of(function, "peft/lazy.py", 3),
+                ],
+            );
+            assert_eq!(stack.entry_name().as_deref(), Some(name));
+        }
     }
 
     #[test]

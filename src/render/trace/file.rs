@@ -126,8 +126,10 @@ fn frame_in_file(stack: &Stack) -> Option<&Frame> {
         }
     }
     let outwards = stack.frames.iter().rev();
-    let mut frames = stack.entry().into_iter().chain(outwards);
-    frames.find(|frame| file_of(frame).is_some())
+    let called = stack.import_frame().into_iter().chain(stack.entry());
+    called
+        .chain(outwards)
+        .find(|frame| file_of(frame).is_some())
 }
 
 /// Returns the traced program, for entries about the entire trace.

@@ -326,13 +326,18 @@ fn physical_location(place: &FileLine) -> Value {
 }
 
 /// Returns the path from the user's first line to the call, outermost first, as viewers show it step by step: the
-/// user's own lines, such as those of imports, and the function of a package that the last of them called. `None` if it
-/// has only one step.
+/// user's own lines, the function of a package that the last of them called, and the line of an import that made the
+/// call. `None` if it has only one step.
 fn way(seen: &TraceView, root: &str, event: &TraceEvent) -> Option<Vec<Value>> {
     let own = event.stack.users_all();
     let skipped = own.len().saturating_sub(MOST_FRAMES);
     let mut steps = Vec::new();
-    for frame in own.into_iter().skip(skipped).chain(event.stack.entry()) {
+    let entry = event.stack.entry();
+    let mut import = event.stack.import_frame();
+    if import == entry {
+        import = None;
+    }
+    for frame in own.into_iter().skip(skipped).chain(entry).chain(import) {
         if let Some(line) = file::frame_line(seen.trace, root, frame) {
             let mut location = physical_location(&line);
             location = with(

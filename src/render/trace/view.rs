@@ -613,7 +613,10 @@ fn stack_block(event: &TraceEvent, name: &str) -> Block {
     }
     let mut inside = vec![Block::Numbered(frames)];
     inside.extend(Block::more(count, MOST_FRAMES, "frames"));
-    let frames = counted(count as u64, "frame");
+    let mut frames = counted(count as u64, "frame");
+    if stack.left_out > 0 {
+        frames += &format!(" ({} before the outermost left out)", stack.left_out);
+    }
     let summary = format!("{name}, {frames}, innermost first");
     blocks.push(Block::Fold(summary, inside));
     Block::OnPages(blocks)

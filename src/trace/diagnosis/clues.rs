@@ -57,10 +57,11 @@ fn called_function(event: &TraceEvent) -> String {
         Some(_) => None,
         None => event.stack.innermost_public(),
     };
-    match public.or_else(|| event.stack.entry()) {
-        Some(frame) => frame.name(),
-        None => event.call.clone(),
-    }
+    let name = match public {
+        Some(frame) => Some(frame.name()),
+        None => event.stack.entry_name(),
+    };
+    name.unwrap_or_else(|| event.call.clone())
 }
 
 /// Returns a GPU as users know it: its index in NVML order, or its UUID where the index is not known.

@@ -30,8 +30,8 @@ const LARGEST_DEBUG: u64 = 256 << 20;
 /// The maximum number of attempts to read a stack: other threads run at the same time, and may change memory under the
 /// reader.
 const TRIES: u32 = 3;
-/// The maximum number of frames in a stack.
-const MOST_FRAMES: usize = 128;
+/// The numbers of innermost and of outermost frames that are kept of a deep stack.
+const KEPT: (usize, usize) = (112, 16);
 
 pub(super) struct StackReader {
     /// The prefixes of the paths of the trace's own libraries, whose frames are left out.
@@ -119,8 +119,9 @@ impl StackReader {
             native.truncate(interpreter.unwrap_or(native.len()));
             native.append(&mut python);
         }
-        native.truncate(MOST_FRAMES);
+        cut_frames(&mut meanwhile);
         let mut stack = Stack {
+            left_out: cut_frames(&mut native),
             frames: native,
             meanwhile,
             source: None,
@@ -237,7 +238,9 @@ fn stack_of_main_thread(traces: &[py_spy::StackTrace], pid: u32) -> PythonStack 
     let Some(trace) = found.or(traces.last()) else {
         return stack;
     };
-    for frame in frames_of(&trace.frames) {
+    let mut frames = frames_of(&trace.frames);
+    cut_frames(&mut frames);
+    for frame in frames {
         let file = frame.file.as_deref().unwrap_or("?");
         let line = format!("{file}:{} in {}", frame.line.unwrap_or(0), frame.function);
         if frame.owner == FrameOwner::Program && stack.user_line.is_none() {
@@ -301,18 +304,51 @@ fn frames_of(frames: &[py_spy::Frame]) -> Vec<Frame> {
     });
     let given = frames.last().map(|first| first.filename.as_str());
     let given = given.filter(|file| GIVEN.contains(file) && !is_of_multiprocessing);
-    let named = frames.iter().take(MOST_FRAMES).map(|frame| {
-        let mut named = Frame::python(
-            &frame.name,
-            &frame.filename,
-            u32::try_from(frame.line).unwrap_or(0),
-        );
-        if given == Some(frame.filename.as_str()) {
-            named.owner = FrameOwner::Program;
+    let mut named = Vec::new();
+    for frame in frames {
+        if only_passes(frame) {
+            continue;
         }
-        named
+        let line = u32::try_from(frame.line).unwrap_or(0);
+        let mut kept = Frame::python(&frame.name, &frame.filename, line);
+        if given == Some(frame.filename.as_str()) {
+            kept.owner = FrameOwner::Program;
+        }
+        named.push(kept);
+    }
+    named
+}
+
+/// The prefixes of the files of Python's import system. Each import has five of its frames.
+const PASSING: [&str; 3] = [
+    "<frozen importlib._bootstrap",
+    "<frozen runpy>",
+    "<frozen zipimport>",
+];
+
+/// Returns `true` if a frame of Python's library only runs a module.
+fn only_passes(frame: &py_spy::Frame) -> bool {
+    let file = &frame.filename;
+    PASSING.iter().any(|start| file.starts_with(start))
+        || (frame.name == "import_module" && file.ends_with("/importlib/__init__.py"))
+}
+
+/// Cuts a stack to its innermost and outermost frames and the user's innermost one, which says where the call was made.
+/// Returns the number of frames that were removed. py-spy reads at most 4,096.
+fn cut_frames(frames: &mut Vec<Frame>) -> usize {
+    let (innermost, outermost) = KEPT;
+    let all = frames.len();
+    let user = frames
+        .iter()
+        .position(|frame| frame.owner == FrameOwner::Program);
+    let removed = innermost..all.saturating_sub(outermost);
+    let mut index = 0;
+    frames.retain(|_| {
+        let is_kept = !removed.contains(&index) || user == Some(index);
+        index += 1;
+        is_kept
     });
-    named.collect()
+    all - frames.len()
 }
 
 fn has_users(stack: &[Frame]) -> bool {
@@ -364,4 +400,26 @@ fn read_mappings(pid: u32) -> Result<Vec<Mapping>, StackError> {
         })
     });
     Ok(mappings.collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn deep_stack_keeps_both_ends_and_the_users_line() {
+        let of = |owner| Frame {
+            owner,
+            ..Frame::python("f", "/l/site-packages/deep/a.py", 1)
+        };
+        for (count, user, kept) in [(128, 60, 128), (129, 128, 128), (4_096, 2_000, 129)] {
+            let mut frames: Vec<Frame> = vec![of(FrameOwner::Package); count];
+            frames[user] = of(FrameOwner::Program);
+            frames[count - 1].function = "outermost".to_owned();
+            assert_eq!(cut_frames(&mut frames), count - kept);
+            assert_eq!(frames.len(), kept);
+            assert!(has_users(&frames));
+            assert_eq!(frames[kept - 1].function, "outermost");
+        }
+    }
 }
