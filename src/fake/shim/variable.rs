@@ -1,13 +1,14 @@
 //! The environment variables that matter: those that the driver, the runtime or a framework on the way to them reads.
 
 /// The prefixes of their names.
-const STARTS: [&[u8]; 7] = [
+const STARTS: [&[u8]; 8] = [
     b"CUDA_",
     b"CUBLAS_",
     b"NCCL_",
     b"PYTORCH_",
     b"XLA_",
     b"JAX_",
+    b"TF_FORCE_GPU_ALLOW_GROWTH",
     b"NVIDIA_TF32_OVERRIDE",
 ];
 /// Parts of a mask's name, also of a misspelled one: the name contains one of these.

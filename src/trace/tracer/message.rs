@@ -319,6 +319,7 @@ fn is_uuid(text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use cuda_pitfalls_core::scenario::environment;
 
     /// Returns the message in a text that arrived in one piece.
     fn received(text: &str, passed: Option<OwnedFd>) -> Option<Delivery> {
@@ -374,6 +375,22 @@ mod tests {
             assert!(!is_taken(wrong), "{wrong}");
         }
         assert!(received("{}\n", None).is_none());
+    }
+
+    #[test]
+    fn each_variable_that_cuda_or_a_framework_reads_is_watched() {
+        let others = [
+            "container runtimes",
+            "programs of a scheduler's job",
+            "the processes of a launcher",
+        ];
+        for (name, reader) in environment::variable_readers() {
+            let is_ours = name == environment::INJECTION || name.starts_with("CUDA_PITFALLS_");
+            assert!(
+                is_ours || others.contains(&reader) || is_variable(name),
+                "{name}"
+            );
+        }
     }
 
     #[test]
