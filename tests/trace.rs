@@ -398,7 +398,7 @@ fn the_entry_script_of_an_environment_is_the_packages() {
 /// Writes packages that import each other, `deep0` first. The last one calls `cuInit` through another package.
 fn write_deep_packages(packages: &Path, levels: usize) {
     let mut files = vec![
-        ("culprit/extension.py".to_owned(), "import toolkit\n\ntoolkit.available()\n".to_owned()),
+        ("culprit/extension.py".to_owned(), "import os, toolkit\nos.environ['PYTORCH_NVML_BASED_CUDA_CHECK'] = '1'\ntoolkit.available()\n".to_owned()),
         ("toolkit/__init__.py".to_owned(), "import ctypes\ndef available():\n    return ctypes.CDLL('libcuda.so.1').cuInit(0)\n".to_owned()),
         ("lazy/__init__.py".to_owned(), "import importlib\ndef __getattr__(name):\n    return importlib.import_module('deep0')\n".to_owned()),
     ];
@@ -454,7 +454,19 @@ fn deep_import_names_users_line_and_culprit() {
         let located = &log["runs"][0]["results"][0]["locations"][0]["physicalLocation"];
         assert_eq!(located["region"]["startLine"], 2, "{log:#}");
         assert!(ran.stderr.contains("app.py,line=2"), "{}", ran.stderr);
-        let stack = &trace.events[0].stack;
+        let [write, init, ..] = trace.events.as_slice() else {
+            panic!("{:#?}", trace.events)
+        };
+        assert!(
+            matches!(&write.what, EventKind::Variable { name, .. } if name == "PYTORCH_NVML_BASED_CUDA_CHECK"),
+            "{write:#?}"
+        );
+        assert_eq!(write.stack.place().as_deref(), Some("app.py:2"));
+        assert_eq!(
+            write.stack.entry_name(),
+            Some(format!("{through} (at culprit/extension.py:2)"))
+        );
+        let stack = &init.stack;
         assert_eq!(stack.left_out > 0, levels > 128, "{stack:#?}");
         let is_system = |frame: &Frame| {
             frame.owner == FrameOwner::System && frame.language == FrameLanguage::Python
@@ -464,6 +476,46 @@ fn deep_import_names_users_line_and_culprit() {
             "{stack:#?}"
         );
     }
+}
+
+#[test]
+fn program_that_hangs_after_cuinit_is_stopped_there() {
+    let hangs = "import ctypes, os, time; child = os.fork()\n\
+        if child == 0: ctypes.CDLL('libcuda.so.1').cuInit(0); print('after', flush=True)\n\
+        time.sleep(300)";
+    let command = ["python3", "-c", hangs];
+    for (options, code) in [
+        (&["--stop-at-first"][..], Some(0)),
+        (&["--stop-at-first", "--forbid", "cuinit"], Some(1)),
+        (&["--stop-at-first", "--forbid", "context"], Some(3)),
+    ] {
+        let (ran, trace) = trace(options, &command);
+        assert_eq!((ran.code, ran.stdout.as_str()), (code, ""), "{ran:?}");
+        let history = History::new(&trace);
+        let inits = history.programs.iter().flat_map(|program| &program.inits);
+        let returned: Vec<bool> = inits.map(|init| init.has_succeeded()).collect();
+        assert_eq!(returned, [true], "{trace:#?}");
+        let end = trace.end.as_ref().expect("a whole trace");
+        assert_eq!(end.signal.as_deref(), Some("SIGKILL"));
+        let [why] = end.not_seen.as_slice() else {
+            panic!("{:?}", end.not_seen)
+        };
+        assert!(why.contains("ended at its first cuInit"), "{why}");
+    }
+}
+
+#[test]
+fn simulated_machine_can_lack_nvml() {
+    let opens = "import ctypes; ctypes.CDLL('libnvidia-ml.so.1').nvmlInit_v2()";
+    for (nvml, code) in [("with", Some(0)), ("without", Some(1))] {
+        let (ran, _) = trace(&["--nvml", nvml], &["python3", "-c", opens]);
+        assert_eq!(ran.code, code, "{ran:?}");
+    }
+    let scratch = Scratch::new();
+    let words = [
+        "trace", "--on", "cuda", "--nvml", "without", "python3", "-c", opens,
+    ];
+    scratch.run(&words).ended(2, "usage").says("--on sim");
 }
 
 #[test]

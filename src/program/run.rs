@@ -18,7 +18,7 @@ mod spool;
 mod survey;
 mod uv;
 
-pub(crate) use bisect::BisectOptions;
+pub(crate) use bisect::{BisectOptions, NvmlChoice};
 pub(crate) use error::RunError;
 pub(crate) use python::is_program;
 pub(crate) use releases::{documents as environment_documents, list_environments};

@@ -130,6 +130,8 @@ pub struct TraceOptions {
     pub apart: Option<Apart>,
     /// The longest wait for processes that outlive the program. They are killed if it runs apart.
     pub wait_children: Duration,
+    /// `true` to end the program and its processes at the first `cuInit`, after its return was reported.
+    pub stop_at_first: bool,
 }
 
 /// A program that runs apart from its caller has no input or output, and ends together with all of its children.
@@ -144,7 +146,7 @@ pub struct Apart {
 /// A completed trace.
 #[derive(Debug)]
 pub struct Traced {
-    /// The result of the program.
+    /// The result of the program; success if the tracer stopped it at its first `cuInit`.
     pub ended: Ended,
     /// The path of the document.
     pub document: PathBuf,
@@ -220,8 +222,12 @@ pub fn trace(program: &Path, options: &TraceOptions) -> Result<Traced, TracerErr
     caller::allow_files();
     tracer.program = started.pid();
     tracer.write_first_line(options);
+    let mut ended = tracer.serve_messages(started);
+    if tracer.stopped.is_some() {
+        (ended.code, ended.signal) = (Some(0), None);
+    }
     Ok(Traced {
-        ended: tracer.serve_messages(started),
+        ended,
         document: options.folder.join(crate::FILE),
         lost: tracer.writer.sync_file(),
         unmodelled: tracer.unmodeled_functions(),
@@ -287,6 +293,9 @@ struct Tracer {
     apart: Option<Apart>,
     /// `true` if a program that runs apart was killed because it took too long.
     is_overdue: bool,
+    stop_at_first: bool,
+    /// The thread whose `cuInit` stops the program. It waits for an answer until it is killed.
+    stopped: Option<UnixStream>,
     /// Our children before the program was started.
     before: BTreeSet<i32>,
     /// The PID of the program itself.
@@ -343,6 +352,8 @@ impl Tracer {
             stderr,
             apart: options.apart.clone(),
             is_overdue: false,
+            stop_at_first: options.stop_at_first,
+            stopped: None,
             program: 0,
         })
     }
@@ -360,11 +371,11 @@ impl Tracer {
             if outlived.is_none()
                 && let Some(ended) = program.ended()
             {
-                if self.apart.is_some() {
-                    let ours: Vec<i32> = self.sampler.pid().into_iter().collect();
-                    supervisor::reap_orphans(&self.before, &ours);
-                }
                 outlived = Some(Outlived::new(ended, self.wait_children));
+            }
+            if outlived.is_some() && (self.apart.is_some() || self.stopped.is_some()) {
+                let ours: Vec<i32> = self.sampler.pid().into_iter().collect();
+                supervisor::reap_orphans(&self.before, &ours);
             }
             if let Some(outlived) = &mut outlived {
                 // A signal that ended the program asks its children to end, too.
@@ -391,8 +402,12 @@ impl Tracer {
         }
     }
 
-    /// Limits the stderr and the time of a program that runs apart.
+    /// Limits the stderr and the time of a program that runs apart, and ends one that has called `cuInit` and must stop
+    /// there.
     fn limit_program(&mut self, program: &mut TracedProgram) {
+        if self.stopped.is_some() {
+            program.kill_program();
+        }
         let Some(apart) = &self.apart else {
             return;
         };

@@ -5,12 +5,15 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use clap::ValueEnum;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+
 use super::bundle::host_redactor;
 use super::doctor::examine_here;
 use super::output::{CliError, Outcome, fail, fail_rendered, guard_text, named};
 use super::render::source_folder;
-use crate::run::is_program;
 use crate::run::options::WRITTEN;
+use crate::run::{NvmlChoice, is_program};
 use crate::terminal;
 use cuda_pitfalls_answers::exit::Exit;
 use cuda_pitfalls_answers::refused::failed_to_start;
@@ -24,7 +27,7 @@ use cuda_pitfalls_render::{Format, Screen};
 use cuda_pitfalls_trace::Trace;
 use cuda_pitfalls_trace::diagnosis;
 use cuda_pitfalls_trace::policy::{Policy, PolicyOutcome};
-use cuda_pitfalls_trace::tracer::{self, Ended, Traced, TracerError};
+use cuda_pitfalls_trace::tracer::{self, Ended, NvmlFound, Traced, TracerError};
 
 /// Value of `--json` without a file: stdout.
 const STDERR: &str = "-";
@@ -96,6 +99,18 @@ pub(super) struct TraceArguments {
     /// Attribute GPU memory to libraries and lines, at the peak and at exit.
     #[arg(long, help_heading = TRACED)]
     memory: bool,
+    /// NVML on the simulated machine: a program may count GPUs with it instead of CUDA.
+    #[arg(
+        long,
+        default_value = "with",
+        value_parser = PossibleValuesParser::new(["with", "without"])
+            .try_map(|word| NvmlChoice::from_str(&word, false)),
+        help_heading = TRACED
+    )]
+    nvml: NvmlChoice,
+    /// End the program at its first cuInit. Later events are unknown.
+    #[arg(long, help_heading = TRACED)]
+    stop_at_first: bool,
     /// How long to wait for processes that outlive the program, e.g. 30s. A policy stays undecided
     /// if one runs longer.
     #[arg(
@@ -175,6 +190,11 @@ pub(super) fn trace(arguments: TraceArguments) -> Outcome {
         redact: arguments.redact.then(host_redactor),
         all_calls: arguments.all_calls,
         ledger: arguments.memory,
+        nvml: match arguments.nvml {
+            NvmlChoice::Without => NvmlFound::Nothing,
+            NvmlChoice::With | NvmlChoice::Either => NvmlFound::Machine,
+        },
+        stop_at_first: arguments.stop_at_first,
         wait_children: arguments.wait_children,
         ..tracer::TraceOptions::default()
     };

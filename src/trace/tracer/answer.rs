@@ -21,6 +21,10 @@ const CROWD: &str =
 /// The reason for a missing stack if there was not enough time to read it.
 const LATE: &str = "the stack was not read within two seconds, and the thread continued";
 
+/// The gap in the trace of a program that was stopped.
+const STOPPED: &str =
+    "the program was ended at its first cuInit (--stop-at-first), so nothing after it is known";
+
 /// The maximum number of calls whose start was reported and whose end was not; further ones are forgotten.
 const MOST_PENDING: usize = 10_000;
 
@@ -119,7 +123,24 @@ impl Tracer {
         }
         self.update_bracket(&mut event, number, &waiting);
         self.follow_context(&event, &waiting);
+        let is_stop = self.stop_at_first && self.stopped.is_none() && self.ends_init(&event);
         self.writer.write(TraceLine::Event(Box::new(event)));
+        if is_stop {
+            self.processes.add_unseen(STOPPED.to_owned());
+            // While the process runs, it explains who opened libcuda.
+            self.descendants
+                .scan_processes(&self.root_pids(), self.place.libcuda_loads());
+            self.stopped = Some(waiting);
+        }
+    }
+
+    /// Returns `true` for the last event of a `cuInit`: its return, or its start if only the driver's hook sees it.
+    fn ends_init(&self, event: &TraceEvent) -> bool {
+        match event.what {
+            EventKind::InitDone { .. } => true,
+            EventKind::Init { .. } => !self.processes.is_forwarding(event.pid),
+            _ => false,
+        }
     }
 
     /// Handles a message that is not an event. `shared` is the file that came with it.

@@ -26,6 +26,9 @@ pub(super) struct TraceTarget {
     pub(super) sampler: Option<SamplerClient>,
 }
 
+const NEEDS_SIMULATED: &str =
+    "--nvml without: only the simulated machine can lack NVML. Add --on sim or --on sim:no-device";
+
 impl TraceTarget {
     /// Finds the libraries in a separate process, or prepares the simulated machine.
     ///
@@ -73,7 +76,8 @@ impl TraceTarget {
                 simulated::lay_out_nvml(defaults::MACHINE, &private.join("machine"))
                     .map_err(TracerError::internal)?,
             ),
-            NvmlFound::Machine | NvmlFound::Nothing => None,
+            NvmlFound::Machine => None,
+            NvmlFound::Nothing => return Err(TracerError::Usage(NEEDS_SIMULATED.to_owned())),
         };
         let returns = options.returns.clone();
         Ok(TraceTarget {

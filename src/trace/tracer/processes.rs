@@ -265,6 +265,11 @@ impl Processes {
         }
     }
 
+    /// Returns `true` if the forwarding libcuda reported a `cuInit` of a process; it reports the return too.
+    pub(super) fn is_forwarding(&self, pid: u32) -> bool {
+        self.known.get(&pid).is_some_and(|known| known.forwarded)
+    }
+
     /// Records that a process looks for an optional library that would call the driver. It counts as missing unless the
     /// process reports later that it was found.
     pub(super) fn note_library_sought(&mut self, pid: u32, number: u64, name: &str, stack: &Stack) {
