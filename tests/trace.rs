@@ -479,6 +479,32 @@ fn deep_import_names_users_line_and_culprit() {
 }
 
 #[test]
+fn failed_import_is_told_from_a_violation() {
+    for (command, code, end) in [
+        (
+            "import does_not_exist",
+            Some(1),
+            "exit 1 (the program itself failed;",
+        ),
+        (
+            "import os; os.abort()",
+            None,
+            "ended by SIGABRT (the program itself failed;",
+        ),
+        (
+            "import ctypes; ctypes.CDLL('libcuda.so.1').cuInit(0); import does_not_exist",
+            Some(1),
+            "exit 1 (unexpected)",
+        ),
+    ] {
+        let (ran, _) = trace(&["--forbid", "cuinit"], &["python3", "-c", command]);
+        assert_eq!(ran.code, code, "{ran:?}");
+        let last = ran.stderr.lines().last().unwrap_or_default();
+        assert!(last.starts_with(&format!("cuda-pitfalls: {end}")), "{last}");
+    }
+}
+
+#[test]
 fn program_that_hangs_after_cuinit_is_stopped_there() {
     let hangs = "import ctypes, os, time; child = os.fork()\n\
         if child == 0: ctypes.CDLL('libcuda.so.1').cuInit(0); print('after', flush=True)\n\

@@ -22,6 +22,7 @@ use cuda_pitfalls_core::output::{
 };
 use cuda_pitfalls_core::{clock, defaults};
 use cuda_pitfalls_instrument::libraries::On;
+use cuda_pitfalls_instrument::supervisor::signal_name;
 use cuda_pitfalls_render::trace::TraceView;
 use cuda_pitfalls_render::{Format, Screen};
 use cuda_pitfalls_trace::Trace;
@@ -35,7 +36,7 @@ const STDERR: &str = "-";
 pub(super) const ENDS: &str = "\
 The exit code is the program's own, or its signal. With --forbid or --max-bytes: 1 (or --error-exitcode) on a \
 violation, 3 if the policy cannot be decided because the trace did not see every process or call, 74 if the trace \
-is incomplete on disk. Without a policy, an incomplete trace is reported on stderr and the exit code stays the \
+is incomplete on disk. The last line on stderr tells a program that failed by itself from a violation. Without a policy, an incomplete trace is reported on stderr and the exit code stays the \
 program's. The program is not started, and the exit code is 2 if the command line is invalid, 70 or 74 if the trace \
 cannot begin, 126 or 127 if the program cannot be started.
 
@@ -226,7 +227,12 @@ pub(super) fn trace(arguments: TraceArguments) -> Outcome {
             std::process::exit(code.into())
         }
         PolicyOutcome { undecided, .. } if !undecided.is_empty() => named(Exit::Inconclusive),
-        _ => end_as(ended),
+        _ => {
+            if !policy.is_empty() {
+                print_own_end(ended);
+            }
+            end_as(ended)
+        }
     })
 }
 
@@ -348,6 +354,21 @@ pub(super) fn not_started(error: &TracerError, json: bool) -> Exit {
         }
     };
     fail(error, exit, json)
+}
+
+/// Prints on stderr that a failure is the program's own, because its exit code may be that of a violation.
+fn print_own_end(ended: Ended) {
+    let end = match ended {
+        Ended { code: Some(0), .. } => return,
+        Ended {
+            signal: Some(signal),
+            ..
+        } => format!("ended by {}", signal_name(signal)),
+        Ended { code, .. } => format!("exit {}", code.unwrap_or(1)),
+    };
+    print_stderr(&format!(
+        "cuda-pitfalls: {end} (the program itself failed; no violation was seen before)\n"
+    ));
 }
 
 /// Ends as the program did: by the same code, or by the same signal.
