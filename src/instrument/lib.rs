@@ -3,6 +3,7 @@
 
 #![cfg(target_os = "linux")]
 
+pub mod bounded;
 pub mod examiner;
 pub mod folder;
 pub mod forwarding;

@@ -18,6 +18,7 @@ use cuda_pitfalls_calls::CallLibrary;
 use cuda_pitfalls_fake::{DRIVER, MACHINES};
 use description::Description;
 
+use crate::bounded::read_bytes;
 use crate::forwarding::ForwardingOptions;
 use crate::{forwarding, hook, mapped};
 use cuda_pitfalls_core::defaults;
@@ -79,9 +80,7 @@ const MOST_UNMODELLED_BYTES: u64 = 64 << 20;
 /// Returns the folder of the simulated machine that a process uses, by its directory in `/proc`. `None` if it uses none,
 /// or if somebody else may write to that folder.
 pub fn folder_in_use(process: &Path) -> Option<PathBuf> {
-    let mut maps = Vec::new();
-    let file = fs::File::open(process.join("maps")).ok()?;
-    file.take(MOST_MAPS).read_to_end(&mut maps).ok()?;
+    let maps = read_bytes(process.join("maps"), MOST_MAPS).ok()?;
     for path in mapped::mapped_paths(&maps) {
         let path = PathBuf::from(OsString::from_vec(path));
         let Some(folder) = path.parent() else {

@@ -2,6 +2,7 @@
 //! because a process can give any name to a file: by a mount of its own, or by deleting the name.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -19,6 +20,8 @@ const CONTROL_MINOR: u32 = 255;
 const MOST_FILES: usize = 1 << 20;
 const MOST_TABLES: usize = 64;
 const MOST_THREADS: usize = 1 << 16;
+/// The most descriptors of all threads of a process that are compared.
+const MOST_COMPARED: usize = 1 << 17;
 /// `KCMP_FILES`: compare tables of descriptors.
 const SAME_FILES: libc::c_int = 2;
 
@@ -47,8 +50,16 @@ impl DeviceFiles {
     /// # Errors
     /// Returns the error of the first table that could not be read, or an error if there are too many.
     pub(super) fn open(&self, process: &Path) -> io::Result<BTreeMap<String, u64>> {
+        self.open_with(process, has_same_files)
+    }
+
+    fn open_with(
+        &self,
+        process: &Path,
+        compare: CompareTables,
+    ) -> io::Result<BTreeMap<String, u64>> {
         let (mut open, mut is_read) = (BTreeMap::new(), false);
-        for table in list_tables(process)? {
+        for table in list_tables(process, compare)? {
             let mut counts: BTreeMap<String, u64> = BTreeMap::new();
             let entries = match fs::read_dir(table.join("fd")) {
                 Ok(entries) => entries,
@@ -132,27 +143,47 @@ fn named_file(path: &str, folder: &str) -> Option<String> {
         .then(|| format!("{DEVICES}{name}"))
 }
 
+/// Compares the tables of descriptors of two threads; `None` if the kernel does not permit that.
+type CompareTables = fn(libc::pid_t, libc::pid_t) -> Option<bool>;
+
 /// Returns the directories of the threads of a process that have different tables of descriptors. Nearly always that is
 /// the first thread alone.
-fn list_tables(process: &Path) -> io::Result<Vec<PathBuf>> {
+fn list_tables(process: &Path, compare: CompareTables) -> io::Result<Vec<PathBuf>> {
     let mut tables = vec![process.to_owned()];
     let Some(pid) = thread_number(process) else {
         return Ok(tables);
     };
-    let mut numbers = vec![pid];
+    let (mut numbers, mut listings, mut left) = (vec![pid], Vec::new(), MOST_COMPARED);
     let entries = fs::read_dir(process.join("task"))?;
     for entry in entries.flatten().take(MOST_THREADS) {
-        let Some(thread) = thread_number(&entry.path()) else {
+        let folder = entry.path();
+        let Some(thread) = thread_number(&folder).filter(|thread| *thread != pid) else {
             continue;
         };
-        if numbers.iter().any(|other| has_same_files(*other, thread)) {
+        let is_known = match compare(pid, thread) {
+            Some(true) => true,
+            Some(false) => numbers
+                .iter()
+                .any(|other| compare(*other, thread) == Some(true)),
+            // Containers often deny this call. Equal descriptors are as good as the same table.
+            None => {
+                if listings.is_empty() {
+                    listings.push(list_descriptors(process, &mut left)?);
+                }
+                let listing = list_descriptors(&folder, &mut left)?;
+                let is_known = listings.contains(&listing);
+                listings.push(listing);
+                is_known
+            }
+        };
+        if is_known {
             continue;
         }
         if tables.len() == MOST_TABLES {
             return Err(io::ErrorKind::FileTooLarge.into());
         }
         numbers.push(thread);
-        tables.push(entry.path());
+        tables.push(folder);
     }
     Ok(tables)
 }
@@ -161,11 +192,25 @@ fn thread_number(folder: &Path) -> Option<libc::pid_t> {
     folder.file_name()?.to_str()?.parse().ok()
 }
 
-/// Returns `true` if two threads share their descriptors, or if the kernel does not permit asking.
-fn has_same_files(one: libc::pid_t, other: libc::pid_t) -> bool {
+fn has_same_files(one: libc::pid_t, other: libc::pid_t) -> Option<bool> {
     // SAFETY: the call compares two pointers in the kernel, and changes nothing.
     let order = unsafe { libc::syscall(libc::SYS_kcmp, one, other, SAME_FILES, 0, 0) };
-    one == other || order <= 0
+    (order >= 0).then_some(order == 0)
+}
+
+/// Returns the descriptors of a thread with their files; none if it has ended.
+fn list_descriptors(thread: &Path, left: &mut usize) -> io::Result<Vec<(OsString, PathBuf)>> {
+    let entries = match fs::read_dir(thread.join("fd")) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries?,
+    };
+    let mut found = Vec::new();
+    for entry in entries.flatten() {
+        *left = left.checked_sub(1).ok_or(io::ErrorKind::FileTooLarge)?;
+        let target = fs::read_link(entry.path()).unwrap_or_default();
+        found.push((entry.file_name(), target));
+    }
+    Ok(found)
 }
 
 #[cfg(test)]
@@ -211,9 +256,12 @@ mod tests {
             let _ = is_over.recv();
         });
         is_ready.recv().unwrap();
-        let open = files.open(&own).unwrap();
+        let comparisons: [CompareTables; 2] = [has_same_files, |_, _| None];
+        let open = comparisons.map(|compare| files.open_with(&own, compare).unwrap());
         drop(end);
         thread.join().unwrap();
-        assert_eq!(open, [("/dev/nvidia0".to_owned(), 1)].into());
+        for open in open {
+            assert_eq!(open, [("/dev/nvidia0".to_owned(), 1)].into());
+        }
     }
 }

@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::io;
-use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use cuda_pitfalls_core::examination::ExaminerMessage;
@@ -11,7 +10,7 @@ use cuda_pitfalls_core::holding::{AbsentProcess, UnreadProcess};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use super::files::DeviceFiles;
-use super::process::{self, ProcessStat};
+use super::process::{self, ProcessStat, folder_of};
 use crate::speaker::Speaker;
 
 /// The processes to look for.
@@ -65,10 +64,9 @@ pub(super) fn scan_processes(speaker: &Speaker, task: &ScanTask) {
     }
     for pid in &task.listed {
         if !folder_of(*pid).exists() {
-            let is_alive = is_alive(*pid);
             speaker.send_message(&ExaminerMessage::Absent(AbsentProcess {
                 pid: *pid,
-                is_alive,
+                is_alive: is_alive(*pid),
             }));
         }
     }
@@ -125,20 +123,12 @@ fn report_process(speaker: &Speaker, pid: u32, task: &ScanTask, files: &DeviceFi
     }
 }
 
-fn folder_of(pid: u32) -> PathBuf {
-    PathBuf::from(format!("/proc/{pid}"))
-}
-
-fn list_processes() -> BTreeSet<u32> {
+/// Returns the PIDs of all processes.
+pub fn list_processes() -> BTreeSet<u32> {
     let mut pids = BTreeSet::new();
     for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
-        if let Some(pid) = entry
-            .file_name()
-            .to_str()
-            .and_then(|name| name.parse().ok())
-        {
-            pids.insert(pid);
-        }
+        let name = entry.file_name();
+        pids.extend(name.to_str().and_then(|name| name.parse::<u32>().ok()));
     }
     pids
 }
@@ -157,9 +147,8 @@ fn is_alive(pid: u32) -> Option<bool> {
     let pid = Pid::from_raw(i32::try_from(pid).ok()?)?;
     match pidfd_open(pid, PidfdFlags::empty()) {
         Ok(_) => Some(true),
-        Err(rustix::io::Errno::SRCH) => Some(false),
-        // The PID of a thread that is not the first of its process.
-        Err(rustix::io::Errno::INVAL) => Some(false),
+        // Or the number is that of a thread that is not the first of its process.
+        Err(rustix::io::Errno::SRCH | rustix::io::Errno::INVAL) => Some(false),
         Err(_) => None,
     }
 }

@@ -16,10 +16,11 @@ use rustix::process::{Pid, test_kill_process};
 
 use super::driver_watch::{DriverWatch, Opened};
 use super::place::TraceFolder;
-use super::processes::{MOST_ENVIRONMENT, MOST_MAPS, arguments_of, program_of, read};
+use super::processes::{MOST_ENVIRONMENT, MOST_MAPS, arguments_of, program_of};
 use crate::stack::file_name;
 use cuda_pitfalls_core::clock;
 use cuda_pitfalls_core::text::counts::counted;
+use cuda_pitfalls_instrument::bounded::read_bytes as read;
 use cuda_pitfalls_instrument::forwarding::NAME;
 use cuda_pitfalls_instrument::supervisor::{self, role};
 use cuda_pitfalls_instrument::traced::{CUDA_FOLDER, VARIABLE};

@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
-use std::io::Read;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
@@ -14,6 +13,7 @@ use cuda_pitfalls_core::clock;
 use cuda_pitfalls_core::text::counts::counted;
 use cuda_pitfalls_fake::COUNTED;
 use cuda_pitfalls_fake::counts::{DEVICES, LANES};
+use cuda_pitfalls_instrument::bounded::read_bytes as read;
 use cuda_pitfalls_instrument::supervisor::{self, is_alive};
 
 /// The gap in the trace of a program with libcudart on the simulated machine. The program did nothing wrong.
@@ -560,12 +560,6 @@ impl ProcessRecord {
         }
         counts
     }
-}
-
-pub(super) fn read(path: &str, most: u64) -> std::io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    File::open(path)?.take(most).read_to_end(&mut bytes)?;
-    Ok(bytes)
 }
 
 /// Returns the entry of a process for the document. `python` is the version of its Python, or why it cannot be read.

@@ -1,0 +1,155 @@
+//! The files that a process has mapped.
+
+use std::io;
+use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::path::Path;
+
+use cuda_pitfalls_core::holding::ProcessLibrary;
+use rustix::fs::{
+    AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, StatxFlags, openat, openat2, statx,
+};
+
+use crate::bounded::read_bytes;
+use crate::mapped;
+
+/// The largest file that is read.
+const MOST_FILE: u64 = 64 << 20;
+
+/// Returns the CUDA libraries in a memory map.
+pub(super) fn list_libraries(maps: &[u8]) -> Vec<ProcessLibrary> {
+    const GONE: &str = " (deleted)";
+    let mut found: Vec<ProcessLibrary> = Vec::new();
+    for path in mapped::mapped_paths(maps) {
+        let shown = String::from_utf8_lossy(&path).into_owned();
+        let is_deleted = shown.ends_with(GONE);
+        let path = shown.trim_end_matches(GONE).to_string();
+        let Some(library) = mapped::library(path.as_bytes()) else {
+            continue;
+        };
+        let one = ProcessLibrary {
+            library: library.name().to_string(),
+            path,
+            is_deleted,
+        };
+        if !found.contains(&one) {
+            found.push(one);
+        }
+    }
+    found
+}
+
+/// The mapping of the beginning of a file, from a line of `/proc/PID/maps`.
+pub(super) struct MappedFile<'a> {
+    /// The addresses, as in the line.
+    range: &'a str,
+    pub(super) start: u64,
+    /// The device of the file system, and the number of the file in it.
+    device: (u32, u32),
+    inode: u64,
+    pub(super) path: &'a str,
+}
+
+/// Returns the mapping of the beginning of a file; `None` for any other line.
+pub(super) fn parse_beginning(line: &str) -> Option<MappedFile<'_>> {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let [range, _, offset, device, inode, path, ..] = words.as_slice() else {
+        return None;
+    };
+    if offset.bytes().any(|byte| byte != b'0') {
+        return None;
+    }
+    let (major, minor) = device.split_once(':')?;
+    Some(MappedFile {
+        range,
+        start: u64::from_str_radix(range.split('-').next()?, 16).ok()?,
+        device: (
+            u32::from_str_radix(major, 16).ok()?,
+            u32::from_str_radix(minor, 16).ok()?,
+        ),
+        inode: inode.parse().ok()?,
+        path,
+    })
+}
+
+/// Returns the bytes of a file that a process has mapped. The owner of the process must not choose what this process
+/// opens: the file is inspected before it is opened for reading.
+pub(super) fn read_mapped_file(folder: &Path, mapped: &MappedFile<'_>) -> io::Result<Vec<u8>> {
+    let path = OFlags::PATH | OFlags::CLOEXEC;
+    // The kernel opens the mapped file itself here, for those who may ask.
+    let link = folder.join("map_files").join(mapped.range);
+    let (file, is_certain) = match openat(CWD, link, path, Mode::empty()) {
+        Ok(file) => (file, true),
+        Err(_) => (file_in_root(folder, mapped.path)?, false),
+    };
+    let found = statx(&file, "", AtFlags::EMPTY_PATH, StatxFlags::BASIC_STATS)?;
+    let is_regular = FileType::from_raw_mode(found.stx_mode.into()) == FileType::RegularFile;
+    // Root could be made to read a file that the process itself may not read.
+    let must_match = rustix::process::geteuid().is_root() && !is_certain;
+    let device = (found.stx_dev_major, found.stx_dev_minor);
+    let is_same = device == mapped.device && found.stx_ino == mapped.inode;
+    if !is_regular || (must_match && !is_same) {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    read_bytes(format!("/proc/self/fd/{}", file.as_raw_fd()), MOST_FILE)
+}
+
+/// Returns the file at a path in the file system of a process, unopened. The kernel reports the path without links, so
+/// none is followed.
+fn file_in_root(folder: &Path, path: &str) -> io::Result<OwnedFd> {
+    let root = openat(
+        CWD,
+        folder.join("root"),
+        OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC,
+        Mode::empty(),
+    )?;
+    let flags = OFlags::PATH | OFlags::CLOEXEC;
+    let within = ResolveFlags::IN_ROOT | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+    let path = path.trim_start_matches('/');
+    Ok(openat2(root, path, flags, Mode::empty(), within)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::MetadataExt as _;
+
+    use super::*;
+
+    #[test]
+    fn only_a_plain_file_that_no_link_leads_to_is_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().join("root");
+        fs::create_dir_all(root.join("lib")).unwrap();
+        fs::write(root.join("lib/libc.so.6"), "ELF").unwrap();
+        std::os::unix::fs::symlink("/dev/null", root.join("lib/link")).unwrap();
+        std::os::unix::fs::symlink("lib", root.join("through")).unwrap();
+        rustix::fs::mkfifoat(CWD, root.join("lib/pipe"), Mode::RWXU).unwrap();
+        let found = fs::metadata(root.join("lib/libc.so.6")).unwrap();
+        let device = (libc::major(found.dev()), libc::minor(found.dev()));
+        let read = |path, inode| {
+            let (range, start) = ("0-1", 0);
+            let mapped = MappedFile {
+                range,
+                start,
+                device,
+                inode,
+                path,
+            };
+            read_mapped_file(folder.path(), &mapped)
+        };
+        assert_eq!(read("/lib/libc.so.6", found.ino()).unwrap(), b"ELF");
+        let is_root = rustix::process::geteuid().is_root();
+        let other = read("/lib/libc.so.6", found.ino() + 1);
+        assert_eq!(other.is_err(), is_root, "another file lies over it");
+        for path in [
+            "/lib/link",
+            "/through/libc.so.6",
+            "/lib/pipe",
+            "/lib",
+            "/../../../../dev/null",
+            "/none",
+        ] {
+            assert!(read(path, found.ino()).is_err(), "{path}");
+        }
+    }
+}
