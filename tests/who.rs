@@ -191,11 +191,11 @@ fn one_process_is_shown_in_full() {
         let found = parse_look(role);
         let only = &found["holders"][0];
         assert_eq!(only["pid"], find_pid(role, "pid"));
-        let mask = &only["findings"]["mask"];
-        assert_eq!(
-            (&mask["at_start"], &mask["now"]),
-            (&"0".into(), &"1".into())
-        );
+        let masks = ["started_with", "now"].map(|time| {
+            let value = &only["process"][time]["CUDA_VISIBLE_DEVICES"];
+            value.as_str().expect("a mask")
+        });
+        assert_eq!(masks, ["0", "1"]);
         assert!(!find_look(role).1.contains("hush"), "{found}");
     }
     let (code, text) = find_look("unrelated");

@@ -3,7 +3,7 @@
 mod kind;
 mod place;
 mod policy;
-mod process;
+mod problem;
 mod redact;
 #[cfg(test)]
 mod tests;
@@ -11,7 +11,7 @@ mod tests;
 pub use kind::{Condition, HolderKind};
 pub use place::{HolderPlace, PlaceKind};
 pub use policy::{HolderPolicy, HolderPolicyError};
-pub use process::{HeldGpu, MaskState, ProcessFindings, Stray, findings};
+pub use problem::{ProcessProblem, is_opened_by_cuda};
 
 use std::collections::BTreeMap;
 
@@ -46,6 +46,8 @@ pub struct Holders {
     pub provenance: Provenance,
     /// Wall-clock time of the reading, in milliseconds since 1970.
     pub read_unix_ms: u64,
+    /// Time for which NVML's utilization was sampled, in milliseconds.
+    pub watched_ms: u64,
     /// GPUs, in NVML's order.
     pub gpus: Vec<GpuMemoryAccount>,
     /// Holders, by PID.
@@ -67,37 +69,44 @@ pub struct GpuMemoryAccount {
     pub name: Option<String>,
     /// Total memory, in bytes.
     pub total_bytes: Option<u64>,
-    /// Used memory without the driver's fixed reserve, in bytes; null if NVML did not report it.
+    /// Used memory without the driver's fixed reserve, in bytes; null if NVML does not report it.
     pub used_bytes: Option<u64>,
+    /// `false` if the memory changed in every reading: then its parts do not add up, and the rest is unknown.
+    pub is_stable: bool,
     /// Memory of the processes that NVML lists, in bytes; null if the list or the memory of a process is unknown.
     pub listed_bytes: Option<u64>,
     /// The part of the rest that the driver uses for the contexts seen here, in bytes: an estimate from a measurement.
     pub driver_bytes: u64,
-    /// The rest: memory of no visible process, in bytes. Null if a number above is unknown.
+    /// The rest: memory of no visible process, in bytes. Null if a number above is unknown or not stable.
     pub unowned_bytes: Option<u64>,
     /// PIDs of holders that may keep the rest in use.
     pub keepers: Vec<u32>,
 }
 
-/// A reason why holders may be missing.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+/// A reason why holders may be missing, without a full stop.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema, thiserror::Error)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Unseen {
     /// NVML did not start, or a part of it could not be read.
+    #[error("NVML could not be read completely ({why})")]
     Nvml {
         /// The reason.
         why: String,
     },
     /// The reader is in a PID namespace, as in a container: processes outside of it are invisible.
+    #[error("processes outside of this container's PID namespace are invisible")]
     Namespace,
     /// `/proc` hides the processes of other users.
+    #[error("/proc hides processes of other users (hidepid)")]
     HiddenProcesses,
     /// The open files of these processes could not be read.
+    #[error("{}", policy::unread_words(processes))]
     Unread {
         /// The processes.
         processes: Vec<UnreadProcess>,
     },
     /// The reader ended before it had read every process.
+    #[error("not all processes could be read ({by})")]
     Ended {
         /// How.
         by: String,
@@ -105,7 +114,7 @@ pub enum Unseen {
 }
 
 /// A process that holds something of a GPU or of the driver.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct GpuHolderProcess {
     /// The process.
     pub pid: u32,
@@ -131,8 +140,8 @@ pub struct GpuHolderProcess {
     pub memory: Vec<HolderMemory>,
     /// GPUs whose device file it has open, by NVML's index; null if its files may not be read.
     pub opened_gpus: Option<Vec<usize>>,
-    /// Further findings; null if its files could not be read at all.
-    pub findings: Option<ProcessFindings>,
+    /// Problems that are visible from outside.
+    pub problems: Vec<ProcessProblem>,
     /// Its Python stack; null if it was not asked for, or if there is no Python.
     pub stack: Option<PythonStack>,
     /// What was read; null if there was nothing to read.
@@ -172,47 +181,24 @@ pub fn list_holders(scan: &HolderScan, stacks: &BTreeMap<u32, Option<PythonStack
         holders.push(read_holder(scan, process, stacks));
     }
     for absent in &scan.absent {
-        let mut holder = blank_holder(absent.pid, kind::absent_kind(scan, absent));
-        holder.memory = list_memory(scan, absent.pid);
-        holders.push(holder);
-    }
-    // Another process took the PID of one that NVML lists.
-    for holder in &mut holders {
-        if is_reused(scan, holder) {
-            holder.memory.clear();
-        }
+        holders.push(GpuHolderProcess {
+            pid: absent.pid,
+            kind: kind::absent_kind(scan, absent),
+            memory: list_memory(scan, absent.pid),
+            ..GpuHolderProcess::default()
+        });
     }
     kind::note_keepers(scan, &mut holders);
     holders.sort_by_key(|holder| holder.pid);
-    let gpus = list_accounts(scan, &holders);
     Holders {
         schema: SchemaId::current(SCHEMA),
         provenance: Provenance::from_simulated(scan.nvml.is_simulated()),
         read_unix_ms: scan.nvml_unix_ms,
+        watched_ms: scan.watched_ms(),
+        gpus: list_accounts(scan, &holders),
         unseen: list_unseen(scan),
         policy: None,
         holders,
-        gpus,
-    }
-}
-
-fn blank_holder(pid: u32, kind: HolderKind) -> GpuHolderProcess {
-    GpuHolderProcess {
-        pid,
-        kind,
-        conditions: Vec::new(),
-        user: None,
-        place: None,
-        started_unix_ms: None,
-        cuda_since_unix_ms: None,
-        is_cuda_since_exact: false,
-        context_since_unix_ms: None,
-        contexts: None,
-        memory: Vec::new(),
-        opened_gpus: None,
-        findings: None,
-        stack: None,
-        process: None,
     }
 }
 
@@ -221,13 +207,21 @@ fn read_holder(
     process: &ProcessExamination,
     stacks: &BTreeMap<u32, Option<PythonStack>>,
 ) -> GpuHolderProcess {
-    let memory = list_memory(scan, process.pid);
+    // Another process took the PID of one that NVML lists. The start has a resolution of 10 ms.
+    let is_reused = process.started_unix_ms > Some(scan.nvml_unix_ms + 10);
+    let memory = if is_reused {
+        Vec::new()
+    } else {
+        list_memory(scan, process.pid)
+    };
     let kind = kind::kind_of(scan, process, &memory);
     let user = process.uid.map(|uid| match scan.users.get(&uid) {
         Some(name) => name.clone(),
         None => uid.to_string(),
     });
     GpuHolderProcess {
+        pid: process.pid,
+        kind,
         conditions: kind::conditions(scan, process, kind, &memory),
         user,
         place: place::place_of(process),
@@ -240,11 +234,10 @@ fn read_holder(
         context_since_unix_ms: since(process, DriverThreadKind::Context),
         contexts: Some(count_contexts(process)),
         opened_gpus: list_opened(scan, process),
-        findings: Some(findings(scan, process)),
+        problems: problem::list_problems(scan, process, &memory),
         stack: stacks.get(&process.pid).cloned().flatten(),
         process: Some(process.clone()),
         memory,
-        ..blank_holder(process.pid, kind)
     }
 }
 
@@ -284,13 +277,6 @@ fn list_memory(scan: &HolderScan, pid: u32) -> Vec<HolderMemory> {
     memory
 }
 
-/// Returns `true` if the process with this PID began after NVML was read.
-fn is_reused(scan: &HolderScan, holder: &GpuHolderProcess) -> bool {
-    let started = holder.started_unix_ms.unwrap_or(0);
-    // The start has a resolution of 10 ms.
-    !holder.memory.is_empty() && started > scan.nvml_unix_ms + 10
-}
-
 fn list_opened(scan: &HolderScan, process: &ProcessExamination) -> Option<Vec<usize>> {
     let open = process.open_files.as_ref()?;
     let mut opened = Vec::new();
@@ -316,7 +302,11 @@ fn list_accounts(scan: &HolderScan, holders: &[GpuHolderProcess]) -> Vec<GpuMemo
         let rest = rest.map(|(used, listed)| used.saturating_sub(listed));
         let driver = estimate_driver_bytes(index, holders);
         let driver_bytes = rest.unwrap_or(0).min(driver);
-        let unowned_bytes = rest.map(|rest| rest - driver_bytes);
+        let is_stable = !state.is_unstable;
+        let unowned_bytes = match rest {
+            Some(rest) if is_stable => Some(rest - driver_bytes),
+            _ => None,
+        };
         let keepers = match unowned_bytes {
             Some(1..) => kind::list_keepers(index, holders),
             _ => Vec::new(),
@@ -327,6 +317,7 @@ fn list_accounts(scan: &HolderScan, holders: &[GpuHolderProcess]) -> Vec<GpuMemo
             name: state.gpu.name.clone(),
             total_bytes: state.gpu.total_bytes,
             used_bytes,
+            is_stable,
             listed_bytes,
             driver_bytes,
             unowned_bytes,
@@ -400,9 +391,15 @@ fn nvml_failure(scan: &HolderScan) -> Option<String> {
         return Some(end.by.clone());
     }
     for state in &nvml.gpus {
-        if let Some(error) = state.reading.errors.first() {
+        let mut errors = state.reading.errors.iter();
+        // A GPU that shares its memory with the host has none of its own to report.
+        if let Some(error) = errors.find(|error| !is_without_memory(error)) {
             return Some(error.clone());
         }
     }
     nvml.gpus.is_empty().then(|| "it reports no GPU".to_owned())
+}
+
+fn is_without_memory(error: &str) -> bool {
+    error.starts_with("nvmlDeviceGetMemoryInfo") && error.ends_with(": NVML_ERROR_NOT_SUPPORTED")
 }

@@ -160,6 +160,9 @@ pub struct GpuState {
     pub gpu: Gpu,
     /// The memory and the processes of the GPU.
     pub reading: Reading,
+    /// `true` if the memory changed in every reading.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_unstable: bool,
     /// Part of the last seconds that each process kept the GPU's multiprocessors busy, in percent, by PID; null if NVML
     /// does not report it. A process that did nothing is missing.
     pub busy_percent: Option<BTreeMap<u32, u32>>,
@@ -324,6 +327,7 @@ mod tests {
         let state = GpuState {
             gpu: serde_json::from_value(gpu).expect("a GPU"),
             reading: Reading::default(),
+            is_unstable: false,
             busy_percent: Some([(4711, 99)].into()),
             graphics: Vec::new(),
             mps_clients: Vec::new(),

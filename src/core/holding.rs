@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::examination::{FileTry, KernelGpu, LibraryStart, StartEnd};
+use crate::examination::{FileTry, LibraryStart, StartEnd};
 
 /// A reading of all holders of the GPUs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -19,8 +19,6 @@ pub struct HolderScan {
     pub hides_others: bool,
     /// The version of the kernel's driver.
     pub module_version: Option<String>,
-    /// The GPUs that the kernel's driver has.
-    pub kernel_gpus: Vec<KernelGpu>,
     /// The results of NVML.
     pub nvml: LibraryStart,
     /// Wall-clock time after NVML was read, in milliseconds since 1970.
@@ -39,7 +37,19 @@ pub struct HolderScan {
     pub ended: Option<StartEnd>,
 }
 
+/// Time that NVML keeps samples of the utilization, in milliseconds: after more than ten seconds without work it
+/// reported 0 %.
+const KEPT_SAMPLES_MS: u64 = 10_000;
+
 impl HolderScan {
+    /// Returns the time for which the utilization is known, in milliseconds.
+    pub fn watched_ms(&self) -> u64 {
+        match self.sampled_ms {
+            0 => KEPT_SAMPLES_MS,
+            sampled => sampled,
+        }
+    }
+
     /// Leaves out processes that do not use the simulated machine which was read: threads of the driver belong to
     /// others then.
     pub fn leave_out_others(&mut self) {

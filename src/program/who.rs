@@ -1,17 +1,15 @@
 //! `who`: reads NVML and `/proc`, each in a process of its own. It touches no process that it looks at.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, File};
-use std::io::Read as _;
+use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use cuda_pitfalls_core::clock;
 use cuda_pitfalls_core::examination::{ExaminerMessage, LibraryStart, Started, Want};
-use cuda_pitfalls_core::holding::{
-    AbsentProcess, HolderScan, ProcessExamination, PythonStack, UnreadProcess,
-};
-use cuda_pitfalls_instrument::examiner::place;
+use cuda_pitfalls_core::holding::{HolderScan, ProcessExamination, PythonStack, UnreadProcess};
+use cuda_pitfalls_instrument::bounded::read_text;
+use cuda_pitfalls_instrument::examiner::{list_processes, place};
 use cuda_pitfalls_instrument::simulated;
 
 use crate::doctor::{Doctor, DoctorError, new_start};
@@ -43,14 +41,6 @@ pub(crate) struct WhoRequest {
 /// Python stacks by PID.
 pub(crate) type StackTable = BTreeMap<u32, Option<PythonStack>>;
 
-/// The messages about processes.
-#[derive(Default)]
-struct ScanMessages {
-    processes: Vec<ProcessExamination>,
-    unread: Vec<UnreadProcess>,
-    absent: Vec<AbsentProcess>,
-}
-
 impl Doctor {
     /// Reads the holders of the GPUs.
     ///
@@ -79,7 +69,6 @@ impl Doctor {
             is_first_namespace: isolation.pid_namespace.map(|is_nested| !is_nested),
             hides_others: hides_others(),
             module_version: place::module_version(),
-            kernel_gpus: place::gpus(),
             nvml,
             nvml_unix_ms: clock::unix_ms(),
             sampled_ms: request.sample_ms,
@@ -90,7 +79,7 @@ impl Doctor {
             ended: None,
         };
         if scan.nvml.is_simulated() {
-            (scan.module_version, scan.kernel_gpus) = (None, Vec::new());
+            scan.module_version = None;
         }
         self.scan_processes(request.only, &mut scan)?;
         if scan.nvml.is_simulated() && request.only.is_none() {
@@ -137,7 +126,6 @@ impl Doctor {
                 Some(end) => end.at.as_ref().and_then(|pid| pid.parse::<u32>().ok()),
                 None => None,
             };
-            let messages = ScanMessages::sort(examined.said);
             if let Some(pid) = hung_at
                 && hung.len() < MOST_HANGS
             {
@@ -149,9 +137,14 @@ impl Doctor {
                 });
                 continue;
             }
-            scan.processes = messages.processes;
-            scan.absent = messages.absent;
-            scan.unread = messages.unread;
+            for message in examined.said {
+                match message {
+                    ExaminerMessage::Process(process) => scan.processes.push(*process),
+                    ExaminerMessage::Unread(unread) => scan.unread.push(unread),
+                    ExaminerMessage::Absent(absent) => scan.absent.push(absent),
+                    _ => {}
+                }
+            }
             scan.unread.extend(hung);
             scan.ended = examined.ended;
             return Ok(());
@@ -189,34 +182,10 @@ fn device_folder(nvml: &LibraryStart) -> String {
     }
 }
 
-impl ScanMessages {
-    fn sort(said: Vec<ExaminerMessage>) -> ScanMessages {
-        let mut sorted = ScanMessages::default();
-        for message in said {
-            match message {
-                ExaminerMessage::Process(process) => sorted.processes.push(*process),
-                ExaminerMessage::Unread(unread) => sorted.unread.push(unread),
-                ExaminerMessage::Absent(absent) => sorted.absent.push(absent),
-                _ => {}
-            }
-        }
-        sorted
-    }
-}
-
-fn read_list(path: &str) -> String {
-    let mut text = Vec::new();
-    let read = File::open(path).and_then(|file| file.take(MOST_LIST).read_to_end(&mut text));
-    match read {
-        Ok(_) => String::from_utf8_lossy(&text).into_owned(),
-        Err(_) => String::new(),
-    }
-}
-
 /// Returns the users of this machine's own list. A directory service is not asked: it may not answer.
 fn list_users() -> BTreeMap<u32, String> {
     let mut users = BTreeMap::new();
-    for line in read_list("/etc/passwd").lines() {
+    for line in read_text("/etc/passwd", MOST_LIST).lines() {
         let mut fields = line.split(':');
         if let (Some(name), Some(Ok(uid))) = (fields.next(), fields.nth(1).map(str::parse)) {
             users.entry(uid).or_insert(name.to_owned());
@@ -229,11 +198,11 @@ fn list_users() -> BTreeMap<u32, String> {
 fn hides_others() -> bool {
     // Root of another user namespace is an ordinary user on the host.
     let is_root = rustix::process::geteuid().is_root();
-    let users = read_list("/proc/self/uid_map");
+    let users = read_text("/proc/self/uid_map", MOST_LIST);
     if is_root && users.split_whitespace().eq(["0", "0", "4294967295"]) {
         return false;
     }
-    let mounts = read_list("/proc/self/mountinfo");
+    let mounts = read_text("/proc/self/mountinfo", MOST_LIST);
     let mut proc = mounts
         .lines()
         .filter(|line| line.split(' ').nth(4) == Some("/proc"));
@@ -264,27 +233,19 @@ fn has_own_namespaces(process: &Path) -> bool {
 /// mapped: that of the process `only`, otherwise that of the newest such program. `None` if no such program runs.
 pub(crate) fn find_simulated_machine(only: Option<u32>) -> Option<PathBuf> {
     let user = rustix::process::geteuid().as_raw();
-    let mut found: Option<(u32, PathBuf)> = None;
-    for entry in fs::read_dir("/proc").ok()?.flatten() {
-        let Some(pid) = entry
-            .file_name()
-            .to_str()
-            .and_then(|name| name.parse::<u32>().ok())
-        else {
-            continue;
-        };
-        if only.is_some_and(|only| only != pid) {
-            continue;
-        }
-        let is_own = entry.metadata().is_ok_and(|folder| folder.uid() == user);
-        let is_newer = found.as_ref().is_none_or(|(other, _)| pid > *other);
+    let pids = match only {
+        Some(pid) => [pid].into(),
+        None => list_processes(),
+    };
+    for pid in pids.into_iter().rev() {
+        let process = PathBuf::from(format!("/proc/{pid}"));
+        let is_own = fs::metadata(&process).is_ok_and(|folder| folder.uid() == user);
         if is_own
-            && is_newer
-            && has_own_namespaces(&entry.path())
-            && let Some(folder) = simulated::folder_in_use(&entry.path())
+            && has_own_namespaces(&process)
+            && let Some(folder) = simulated::folder_in_use(&process)
         {
-            found = Some((pid, folder));
+            return Some(folder);
         }
     }
-    Some(found?.1)
+    None
 }

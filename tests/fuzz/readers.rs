@@ -337,7 +337,7 @@ fn held(scan: &HolderScan, forms: &mut Forms) {
         forms.add("text", || Some(render::who::text(found, 80)));
         for holder in &found.holders {
             forms.add("text", || {
-                Some(render::who::process_text(found, scan, holder, 80))
+                Some(render::who::process_text(found, holder, 80))
             });
         }
         forms.add("metrics", || Some(render::who::prometheus(found)));

@@ -403,6 +403,7 @@ fn a_gpu_without_memory_or_for_one_process_alone_is_named() {
             }]),
             ..Reading::default()
         },
+        is_unstable: false,
         busy_percent: None,
         graphics: Vec::new(),
         mps_clients: Vec::new(),

@@ -8,6 +8,7 @@ use super::{GpuHolderProcess, HolderMemory, count_contexts};
 use cuda_pitfalls_core::holding::{
     AbsentProcess, DriverThreadKind, HolderScan, ProcessExamination,
 };
+use cuda_pitfalls_core::scenario::environment::MASK;
 
 /// The least number of descriptors of a GPU's device file in a process that has initialized CUDA: it has four, and one
 /// that only reads NVML has one.
@@ -17,7 +18,7 @@ pub(super) const INITIALIZED_FILES: u64 = 4;
 pub(super) const CONTEXT_FILES: u64 = 12;
 
 /// What a process is to CUDA.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum HolderKind {
     /// The process has a context.
@@ -47,6 +48,7 @@ pub enum HolderKind {
     /// The process reads NVML, and does not use CUDA.
     NvmlOnly,
     /// The process does nothing with a GPU.
+    #[default]
     Unrelated,
 }
 
@@ -100,10 +102,6 @@ pub enum Condition {
     /// The mask was changed after the start of the process.
     MaskChanged,
 }
-
-/// Time that NVML keeps samples of the utilization, in milliseconds: after more than ten seconds without work it
-/// reported 0 %.
-const KEPT_SAMPLES_MS: u64 = 10_000;
 
 /// Returns what a process that is visible is to CUDA.
 pub(super) fn kind_of(
@@ -173,14 +171,15 @@ fn kind_without_files(process: &ProcessExamination, contexts: usize) -> HolderKi
 
 /// Returns the number of descriptors of the GPU that the process has most of.
 pub(super) fn most_files(process: &ProcessExamination) -> u64 {
-    let mut most = 0;
-    for (file, count) in process.open_files.iter().flatten() {
-        let minor = file.strip_prefix("/dev/nvidia").unwrap_or_default();
-        if minor.parse::<u32>().is_ok() {
-            most = most.max(*count);
-        }
-    }
-    most
+    let files = process.open_files.iter().flatten();
+    let gpus = files.filter(|(file, _)| is_gpu_file(file));
+    gpus.map(|(_, count)| *count).max().unwrap_or(0)
+}
+
+/// Returns `true` for the device file of a GPU: `/dev/nvidia0`.
+pub(super) fn is_gpu_file(file: &str) -> bool {
+    let minor = file.strip_prefix("/dev/nvidia").unwrap_or_default();
+    minor.parse::<u32>().is_ok()
 }
 
 /// Returns `true` if a process may use NVML, which opens files in `/dev/nvidia-caps`, and starts the same thread as
@@ -234,14 +233,18 @@ pub(super) fn conditions(
         Some('Z' | 'X') if process.threads <= Some(1) => conditions.push(Condition::Zombie),
         _ => {}
     }
-    let started_with = process.started_with.as_ref();
-    let now = process.now.as_ref();
-    if let (Some(started_with), Some(now)) = (started_with, now)
-        && started_with.get(super::process::MASK) != now.get(super::process::MASK)
-    {
+    if is_mask_changed(process) {
         conditions.push(Condition::MaskChanged);
     }
     conditions
+}
+
+/// Returns `true` if the mask is known to have changed after the start of the process.
+pub(super) fn is_mask_changed(process: &ProcessExamination) -> bool {
+    match (&process.started_with, &process.now) {
+        (Some(before), Some(now)) => before.get(MASK) != now.get(MASK),
+        _ => false,
+    }
 }
 
 /// Returns the time for which NVML saw no work of a process on any GPU, in milliseconds; `None` if there was work, or
@@ -254,13 +257,8 @@ fn idle_ms(
     if memory.is_empty() || memory.iter().any(|memory| memory.busy_percent != Some(0)) {
         return None;
     }
-    let watched_ms = if scan.sampled_ms > 0 {
-        scan.sampled_ms
-    } else {
-        KEPT_SAMPLES_MS
-    };
     let age_ms = scan.nvml_unix_ms.saturating_sub(process.started_unix_ms?);
-    Some(watched_ms.min(age_ms))
+    Some(scan.watched_ms().min(age_ms))
 }
 
 /// Returns `true` if a process was adopted: its parent adopts orphans, and is not the one that began its session. A

@@ -37,49 +37,51 @@ const CONTAINER_ID: (usize, usize) = (64, 12);
 /// Length of the shortest UID of a pod: that of a static pod has no dashes.
 const SHORTEST_POD: usize = 32;
 
+/// The ways to find an identifier in the name of a control group, the most exact first.
+const FINDERS: [(PlaceKind, fn(&str) -> Option<String>); 4] = [
+    (PlaceKind::Job, job),
+    (PlaceKind::Pod, pod),
+    (PlaceKind::Container, container),
+    (PlaceKind::Service, service),
+];
+
 /// Returns what a process belongs to; `None` if nothing is known.
 pub(super) fn place_of(process: &ProcessExamination) -> Option<HolderPlace> {
-    for find in [job, pod, container, service] {
+    for (kind, find) in FINDERS {
         for group in &process.control_groups {
-            if let Some((kind, id)) = find(group) {
-                // Users name the groups below their own service manager.
-                let is_claimed = group.contains("/user@");
+            if let Some(id) = find(group) {
                 return Some(HolderPlace {
                     kind,
                     id,
-                    is_claimed,
+                    // Users name the groups below their own service manager.
+                    is_claimed: group.contains("/user@"),
                 });
             }
         }
     }
     let variables = process.started_with.as_ref()?;
-    for name in ["SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID"] {
-        if let Some(id) = variables.get(name) {
-            let (kind, id) = (PlaceKind::Job, id.chars().take(32).collect());
-            let is_claimed = true;
-            return Some(HolderPlace {
-                kind,
-                id,
-                is_claimed,
-            });
-        }
-    }
-    None
+    let mut names = ["SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID"].iter();
+    let id = names.find_map(|name| variables.get(*name))?;
+    Some(HolderPlace {
+        kind: PlaceKind::Job,
+        id: id.chars().take(32).collect(),
+        is_claimed: true,
+    })
 }
 
 /// `/system.slice/slurmstepd.scope/job_4711/step_0/user/task_0`, or `/slurm/uid_1000/job_4711/step_0`.
-fn job(group: &str) -> Option<(PlaceKind, String)> {
+fn job(group: &str) -> Option<String> {
     if !group.contains("slurm") {
         return None;
     }
     let mut parts = group.split('/');
     let id = parts.find_map(|part| part.strip_prefix("job_"))?;
     let is_number = !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_digit());
-    is_number.then(|| (PlaceKind::Job, id.to_owned()))
+    is_number.then(|| id.to_owned())
 }
 
 /// `/kubepods.slice/kubepods-pod1b2c….slice/cri-containerd-….scope`, or `/kubepods/burstable/pod1b2c-…/…`.
-fn pod(group: &str) -> Option<(PlaceKind, String)> {
+fn pod(group: &str) -> Option<String> {
     let (_, below) = group.split_once("kubepods")?;
     for part in below.split('/') {
         let part = part.strip_suffix(".slice").unwrap_or(part);
@@ -88,30 +90,30 @@ fn pod(group: &str) -> Option<(PlaceKind, String)> {
         };
         let id = id.replace('_', "-");
         if id.len() >= SHORTEST_POD {
-            return Some((PlaceKind::Pod, id));
+            return Some(id);
         }
     }
     None
 }
 
 /// `/docker/0123…`, `/system.slice/docker-0123….scope`, `/machine.slice/libpod-0123….scope`.
-fn container(group: &str) -> Option<(PlaceKind, String)> {
+fn container(group: &str) -> Option<String> {
     let (all, shown) = CONTAINER_ID;
     for part in group.rsplit('/') {
         let part = part.strip_suffix(".scope").unwrap_or(part);
         let id = part.rsplit('-').next().unwrap_or(part);
         if id.len() == all && id.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-            return Some((PlaceKind::Container, id.get(..shown)?.to_owned()));
+            return Some(id.get(..shown)?.to_owned());
         }
     }
     None
 }
 
 /// `/system.slice/vllm.service`.
-fn service(group: &str) -> Option<(PlaceKind, String)> {
+fn service(group: &str) -> Option<String> {
     let mut parts = group.rsplit('/');
     let name = parts.find_map(|part| part.strip_suffix(".service"))?;
     // The manager of a user, which everything of a login belongs to.
     let is_manager = name.starts_with("user@");
-    (!is_manager).then(|| (PlaceKind::Service, name.to_owned()))
+    (!is_manager).then(|| name.to_owned())
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Condition, GpuHolderProcess, HolderKind, Holders, Unseen};
+use super::{Condition, GpuHolderProcess, GpuMemoryAccount, HolderKind, Holders, Unseen};
 use crate::exit::Exit;
 use cuda_pitfalls_core::holding::UnreadProcess;
 use cuda_pitfalls_core::text::counts::counted;
@@ -47,6 +47,13 @@ impl HolderPolicy {
     }
 }
 
+/// What a rule finds, without a full stop.
+enum RuleFinding {
+    Violated(String),
+    Undecided(String),
+}
+use RuleFinding::{Undecided, Violated};
+
 impl Holders {
     /// Compares the holders with rules, and keeps the result.
     pub fn check(&mut self, rules: &[HolderPolicy]) {
@@ -55,15 +62,16 @@ impl Holders {
         }
         let mut outcome = PolicyOutcome::default();
         for rule in rules {
-            let mut check = RuleCheck {
-                words: rule.words(),
-                outcome: &mut outcome,
-            };
-            match rule {
-                HolderPolicy::Holders => self.check_holders(&mut check),
-                HolderPolicy::Leftover(most) => self.check_leftover(*most, &mut check),
-                HolderPolicy::Orphans => self.check_orphans(&mut check),
-                HolderPolicy::Idle(most) => self.check_idle(*most, &mut check),
+            let forbidden = rule.words();
+            for finding in self.list_findings(rule) {
+                match finding {
+                    Undecided(why) => outcome.undecided.push(format!("{forbidden}: {why}")),
+                    Violated(says) => outcome.violations.push(Violation {
+                        forbidden: forbidden.clone(),
+                        says,
+                        event: None,
+                    }),
+                }
             }
         }
         self.policy = Some(outcome);
@@ -81,82 +89,144 @@ impl Holders {
         }
     }
 
-    fn check_holders(&self, check: &mut RuleCheck<'_>) {
-        let before = check.outcome.violations.len();
+    /// Returns the exit code of the command about one process.
+    pub fn exit_of_process(&self, pid: u32) -> Exit {
+        let mut holders = self.holders.iter();
+        let Some(holder) = holders.find(|holder| holder.pid == pid) else {
+            return Exit::Inconclusive;
+        };
+        let process = holder.process.as_ref();
+        let is_read = process.is_some_and(|process| process.open_files.is_some());
+        let mut unseen = self.unseen.iter();
+        let is_blind = unseen.any(|unseen| matches!(unseen, Unseen::Nvml { .. }));
+        if !holder.problems.is_empty() {
+            return Exit::Unexpected;
+        }
+        // Without NVML, nothing is known of what it does on a GPU.
+        if !is_read || is_blind && holder.kind.uses_cuda() {
+            return Exit::Inconclusive;
+        }
+        Exit::Ok
+    }
+
+    fn list_findings(&self, rule: &HolderPolicy) -> Vec<RuleFinding> {
+        let mut findings = Vec::new();
         for holder in &self.holders {
-            if holder.is_holding() {
-                check.violate(format!("process {} holds a GPU", holder.pid));
+            findings.extend(self.judge_holder(rule, holder));
+        }
+        let needs_all = match rule {
+            HolderPolicy::Leftover(most) => {
+                for gpu in &self.gpus {
+                    findings.extend(self.judge_gpu(*most, gpu));
+                }
+                self.gpus.is_empty()
             }
-        }
-        if check.outcome.violations.len() > before {
-            return;
-        }
-        for holder in &self.holders {
-            if holder.kind == HolderKind::InitializedOrNvml {
-                check.undecide(format!("process {} may have initialized CUDA", holder.pid));
+            // No namespace and no right hides that a GPU has never been used.
+            HolderPolicy::Holders => {
+                let mut used = self.gpus.iter().map(|gpu| gpu.used_bytes);
+                !used.all(|used| used.is_some_and(|used| used < UNUSED_BYTES))
             }
+            HolderPolicy::Orphans | HolderPolicy::Idle(_) => true,
+        };
+        // A rule that did not see everything does not pass.
+        if needs_all {
+            let unseen = self.unseen.iter();
+            findings.extend(unseen.map(|unseen| Undecided(unseen.to_string())));
         }
-        // No namespace and no right hides that a GPU has never been used.
-        let is_unused = self
-            .gpus
-            .iter()
-            .all(|gpu| gpu.used_bytes < Some(UNUSED_BYTES));
-        let is_known = self.gpus.iter().all(|gpu| gpu.used_bytes.is_some());
-        if !(is_unused && is_known) {
-            self.require_all(check);
+        findings
+    }
+
+    fn judge_holder(&self, rule: &HolderPolicy, holder: &GpuHolderProcess) -> Option<RuleFinding> {
+        let pid = holder.pid;
+        let is_orphan = holder.conditions.contains(&Condition::Orphan);
+        match rule {
+            HolderPolicy::Holders if holder.is_holding() => {
+                Some(Violated(format!("process {pid} holds a GPU")))
+            }
+            HolderPolicy::Holders if holder.kind == HolderKind::InitializedOrNvml => Some(
+                Undecided(format!("process {pid} may have initialized CUDA")),
+            ),
+            HolderPolicy::Orphans if holder.is_holding() && is_orphan => {
+                Some(Violated(format!("process {pid} has lost its parent")))
+            }
+            HolderPolicy::Leftover(_) if holder.kind == HolderKind::Invisible => {
+                let why = format!("process {pid} is not visible here");
+                (holder.bytes() != Some(0)).then_some(Undecided(why))
+            }
+            HolderPolicy::Idle(most) if holder.kind.has_context() => {
+                self.judge_idle(most.as_millis() as u64, holder)
+            }
+            _ => None,
         }
     }
 
-    fn check_leftover(&self, most: u64, check: &mut RuleCheck<'_>) {
-        for gpu in &self.gpus {
-            let living = self.living_bytes(gpu.index);
-            let ended = gpu.listed_bytes.zip(living);
-            let ended = ended.map(|(listed, living)| listed.saturating_sub(living));
-            let bytes = gpu.unowned_bytes.zip(ended).map(|(sum, used)| sum + used);
-            match bytes {
-                // A process that was not read may live.
-                Some(bytes) if bytes > most && self.has_unread() => check.undecide(format!(
-                    "{} on GPU {} belong to no process that was read",
-                    units::bytes(bytes),
-                    gpu.index
-                )),
-                Some(bytes) if bytes > most => check.violate(format!(
-                    "{} on GPU {} belong to no visible process",
-                    units::bytes(bytes),
-                    gpu.index
-                )),
-                Some(_) => {}
-                None => check.undecide(format!(
-                    "NVML does not report all memory of GPU {}",
-                    gpu.index
-                )),
-            }
+    fn judge_idle(&self, most_ms: u64, holder: &GpuHolderProcess) -> Option<RuleFinding> {
+        let pid = holder.pid;
+        // The start of a context is the start of a thread, which a program can replace.
+        let age_ms = self
+            .read_unix_ms
+            .saturating_sub(holder.started_unix_ms.unwrap_or(0));
+        let mut memory = holder.memory.iter();
+        if age_ms <= most_ms || memory.any(|memory| memory.busy_percent > Some(0)) {
+            return None;
         }
-        for holder in &self.holders {
-            if holder.kind == HolderKind::Invisible && holder.bytes() != Some(0) {
-                check.undecide(format!("process {} is not visible here", holder.pid));
-            }
-        }
-        if self.gpus.is_empty() {
-            check.undecide("NVML reports no GPU".to_owned());
-        }
-    }
-
-    /// Returns the memory on a GPU of the processes that were found and have not ended, in bytes; `None` if it is not
-    /// known. NVML also lists processes that ended, and PIDs that other processes have now.
-    fn living_bytes(&self, gpu: usize) -> Option<u64> {
-        let mut living = 0;
-        for holder in &self.holders {
-            if holder.kind == HolderKind::Ended {
+        for condition in &holder.conditions {
+            let Condition::Idle { for_ms } = condition else {
                 continue;
-            }
+            };
+            let idle = units::format_age(*for_ms);
+            return Some(if *for_ms > most_ms {
+                Violated(format!("process {pid} has done no work for {idle}"))
+            } else {
+                let seconds = most_ms / 1000 + 1;
+                Undecided(format!(
+                    "process {pid} did no work for {idle}, and was not watched for longer (--over {seconds}s watches)"
+                ))
+            });
+        }
+        Some(Undecided(format!(
+            "NVML does not report whether process {pid} works"
+        )))
+    }
+
+    fn judge_gpu(&self, most: u64, gpu: &GpuMemoryAccount) -> Option<RuleFinding> {
+        let index = gpu.index;
+        let Some(bytes) = self.leftover_bytes(gpu) else {
+            let why = if gpu.is_stable {
+                "NVML does not report all"
+            } else {
+                "each reading shows another"
+            };
+            return Some(Undecided(format!("{why} memory of GPU {index}")));
+        };
+        if bytes <= most {
+            return None;
+        }
+        let size = units::bytes(bytes);
+        // A process that was not read may live.
+        Some(if self.has_unread() {
+            Undecided(format!(
+                "{size} on GPU {index} belong to no process that was read"
+            ))
+        } else {
+            Violated(format!(
+                "{size} on GPU {index} belong to no visible process"
+            ))
+        })
+    }
+
+    /// Returns the memory on a GPU that neither the driver nor a process that lives uses, in bytes; `None` if it is not
+    /// known. NVML also lists processes that ended, and PIDs that other processes have now.
+    fn leftover_bytes(&self, gpu: &GpuMemoryAccount) -> Option<u64> {
+        let mut bytes = gpu.unowned_bytes? + gpu.listed_bytes?;
+        for holder in &self.holders {
             for memory in &holder.memory {
-                if memory.gpu == gpu {
-                    living += memory.used_bytes?;
+                if memory.gpu == gpu.index && holder.kind != HolderKind::Ended {
+                    bytes = bytes.saturating_sub(memory.used_bytes?);
                 }
             }
         }
-        Some(living)
+        Some(bytes)
     }
 
     /// Returns `true` if the reader could not read every process.
@@ -168,84 +238,6 @@ impl Holders {
             _ => false,
         })
     }
-
-    fn check_orphans(&self, check: &mut RuleCheck<'_>) {
-        for holder in &self.holders {
-            if holder.is_holding() && holder.conditions.contains(&Condition::Orphan) {
-                check.violate(format!("process {} has lost its parent", holder.pid));
-            }
-        }
-        self.require_all(check);
-    }
-
-    fn check_idle(&self, most: Duration, check: &mut RuleCheck<'_>) {
-        let most_ms = most.as_millis() as u64;
-        for holder in &self.holders {
-            if !holder.kind.has_context() {
-                continue;
-            }
-            // The start of a context is the start of a thread, which a program can replace.
-            let since = holder.started_unix_ms;
-            let is_young =
-                since.is_some_and(|since| self.read_unix_ms.saturating_sub(since) <= most_ms);
-            if is_young || is_busy(holder) {
-                continue;
-            }
-            match idle_ms(holder) {
-                Some(idle) if idle > most_ms => check.violate(format!(
-                    "process {} has done no work for {}",
-                    holder.pid,
-                    units::format_age(idle)
-                )),
-                Some(idle) => check.undecide(format!(
-                    "process {} did no work for {}, and was not watched for longer (--over {}s watches)",
-                    holder.pid,
-                    units::format_age(idle),
-                    most_ms / 1000 + 1
-                )),
-                None => check.undecide(format!(
-                    "NVML does not report whether process {} works",
-                    holder.pid
-                )),
-            }
-        }
-        self.require_all(check);
-    }
-
-    /// Notes what was not seen: a rule that did not see everything does not pass.
-    fn require_all(&self, check: &mut RuleCheck<'_>) {
-        for unseen in &self.unseen {
-            check.undecide(unseen.words());
-        }
-    }
-}
-
-fn is_busy(holder: &GpuHolderProcess) -> bool {
-    let mut memory = holder.memory.iter();
-    memory.any(|memory| memory.busy_percent > Some(0))
-}
-
-fn idle_ms(holder: &GpuHolderProcess) -> Option<u64> {
-    let mut conditions = holder.conditions.iter();
-    conditions.find_map(|condition| match condition {
-        Condition::Idle { for_ms } => Some(*for_ms),
-        _ => None,
-    })
-}
-
-impl Unseen {
-    /// Returns the reason in words, without a full stop.
-    pub fn words(&self) -> String {
-        match self {
-            Unseen::Nvml { why } => format!("NVML could not be read completely ({why})"),
-            Unseen::Namespace => {
-                "processes outside of this container's PID namespace are invisible".to_owned()
-            }
-            Unseen::HiddenProcesses => "/proc hides processes of other users (hidepid)".to_owned(),
-            Unseen::Unread { processes } => unread_words(processes),
-            Unseen::Ended { by } => format!("not all processes could be read ({by})"),
-        }
-    }
 }
 
 /// The most processes that are named with their errors.
@@ -256,46 +248,22 @@ fn is_denied(process: &UnreadProcess) -> bool {
     ["EACCES", "EPERM"].contains(&process.error.as_str())
 }
 
-fn unread_words(processes: &[UnreadProcess]) -> String {
-    let mut denied = 0;
+pub(super) fn unread_words(processes: &[UnreadProcess]) -> String {
+    let (denied, others): (Vec<_>, Vec<_>) =
+        processes.iter().partition(|process| is_denied(process));
     let mut parts = Vec::new();
-    for process in processes {
-        if is_denied(process) {
-            denied += 1;
-        } else if parts.len() < MOST_NAMED {
-            parts.push(format!("process {}: {}", process.pid, process.error));
-        }
+    for process in others.iter().take(MOST_NAMED) {
+        parts.push(format!("process {}: {}", process.pid, process.error));
     }
-    if denied > 0 {
-        let count = counted(denied, "process");
+    if !denied.is_empty() {
+        let count = counted(denied.len(), "process");
         parts.push(format!(
             "open files of {count} may not be read; root may read them"
         ));
     }
-    let left = (processes.len() - denied).saturating_sub(MOST_NAMED);
-    if left > 0 {
+    if others.len() > MOST_NAMED {
+        let left = others.len() - MOST_NAMED;
         parts.push(format!("{left} more could not be read"));
     }
     parts.join("; ")
-}
-
-struct RuleCheck<'a> {
-    words: String,
-    outcome: &'a mut PolicyOutcome,
-}
-
-impl RuleCheck<'_> {
-    fn violate(&mut self, says: String) {
-        self.outcome.violations.push(Violation {
-            forbidden: self.words.clone(),
-            says,
-            event: None,
-        });
-    }
-
-    fn undecide(&mut self, why: String) {
-        self.outcome
-            .undecided
-            .push(format!("{}: {why}", self.words));
-    }
 }

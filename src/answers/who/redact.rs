@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::{GpuHolderProcess, Holders, ProcessFindings, Unseen};
-use cuda_pitfalls_core::holding::{ProcessExamination, ProcessLibrary, PythonStack};
+use super::{GpuHolderProcess, Holders, ProcessProblem, Unseen};
+use cuda_pitfalls_core::holding::ProcessExamination;
 use cuda_pitfalls_core::scenario::environment::MASK;
 use cuda_pitfalls_core::text::redact::{GONE, Redactor, file_name, keep_package};
 
@@ -37,64 +37,53 @@ fn redact_holder(holder: &mut GpuHolderProcess, redactor: &mut Redactor) {
         place.id = GONE.to_owned();
     }
     if let Some(stack) = &mut holder.stack {
-        redact_stack(stack);
+        let lines = stack.frames.iter_mut().chain(&mut stack.user_line);
+        lines.for_each(|line| *line = keep_package(line));
+        stack.error = stack.error.as_ref().map(|_| GONE.to_owned());
     }
-    if let Some(findings) = &mut holder.findings {
-        redact_findings(findings, redactor);
-    }
-    if let Some(process) = &mut holder.process {
-        redact_process(process);
-    }
-}
-
-fn redact_stack(stack: &mut PythonStack) {
-    let lines = stack.frames.iter_mut().chain(&mut stack.user_line);
-    lines.for_each(|line| *line = keep_package(line));
-    if stack.error.is_some() {
-        stack.error = Some(GONE.to_owned());
-    }
-}
-
-fn redact_findings(findings: &mut ProcessFindings, redactor: &mut Redactor) {
-    for held in &mut findings.contexts {
-        held.uuid = redactor.text(&held.uuid);
-    }
-    let libraries = findings
-        .twice
-        .iter_mut()
-        .chain(&mut findings.of_other_version);
-    redact_libraries(libraries);
-    if let Some(mask) = &mut findings.mask {
-        for value in [&mut mask.at_start, &mut mask.now] {
-            *value = value.as_ref().map(|value| redactor.text(value));
+    for problem in &mut holder.problems {
+        match problem {
+            ProcessProblem::MaskLate { now, .. } => *now = redactor.text(now),
+            ProcessProblem::LoadedTwice { paths } => {
+                paths.iter_mut().for_each(|path| *path = file_name(path));
+            }
+            ProcessProblem::OtherVersion { path, .. } => *path = file_name(path),
+            ProcessProblem::Stray { .. } | ProcessProblem::Closed { .. } => {}
         }
     }
-    if findings.mps.is_some() {
-        findings.mps = Some(GONE.to_owned());
-    }
+    let process = holder.process.as_ref();
+    holder.process = process.map(|process| redact_process(process, redactor));
 }
 
-fn redact_process(process: &mut ProcessExamination) {
-    process.program = file_name(&process.program);
-    process.command = String::new();
-    process.uid = None;
-    process.control_groups.clear();
-    for variables in [&mut process.started_with, &mut process.now] {
-        let Some(variables) = variables else { continue };
-        variables.retain(|name, _| name == MASK);
-        let mut redactor = Redactor::default();
-        variables
-            .values_mut()
-            .for_each(|value| *value = redactor.text(value));
-    }
-    redact_libraries(process.libraries.iter_mut().flatten());
-    if process.mps_folder.is_some() {
-        process.mps_folder = Some(GONE.to_owned());
-    }
-}
-
-fn redact_libraries<'a>(libraries: impl Iterator<Item = &'a mut ProcessLibrary>) {
-    for library in libraries {
+/// Returns what identifies nothing; everything else is left out.
+fn redact_process(process: &ProcessExamination, redactor: &mut Redactor) -> ProcessExamination {
+    let mut libraries = process.libraries.clone();
+    for library in libraries.iter_mut().flatten() {
         library.path = file_name(&library.path);
+    }
+    let (mut started_with, mut now) = (process.started_with.clone(), process.now.clone());
+    for variables in [&mut started_with, &mut now].into_iter().flatten() {
+        variables.retain(|name, _| name == MASK);
+        let values = variables.values_mut();
+        values.for_each(|value| *value = redactor.text(value));
+    }
+    ProcessExamination {
+        pid: process.pid,
+        program: file_name(&process.program),
+        is_program_of_root: process.is_program_of_root,
+        state: process.state,
+        parent: process.parent.clone(),
+        session: process.session,
+        inner_pid: process.inner_pid,
+        started_unix_ms: process.started_unix_ms,
+        threads: process.threads,
+        driver_threads: process.driver_threads.clone(),
+        is_filtered: process.is_filtered,
+        open_files: process.open_files.clone(),
+        mapped_files: process.mapped_files.clone(),
+        started_with,
+        now,
+        libraries,
+        ..ProcessExamination::default()
     }
 }

@@ -21,6 +21,7 @@ fn unused_gpu(index: u32) -> GpuState {
             processes: Some(Vec::new()),
             ..Reading::default()
         },
+        is_unstable: false,
         busy_percent: Some(BTreeMap::new()),
         graphics: Vec::new(),
         mps_clients: Vec::new(),
@@ -34,7 +35,6 @@ fn scan_of(gpus: u32) -> HolderScan {
         is_first_namespace: Some(true),
         hides_others: false,
         module_version: Some("580.159.04".to_owned()),
-        kernel_gpus: Vec::new(),
         nvml: LibraryStart {
             library: Started::Nvml,
             changed: None,
@@ -571,52 +571,109 @@ fn process_is_judged_by_what_it_holds() {
     let mut scan = scan_of(2);
     list_on(&mut scan, 0, 9, MIB);
     list_on(&mut scan, 1, 9, MIB);
-    (
-        scan.nvml.gpus[0].busy_percent,
-        scan.nvml.gpus[1].busy_percent,
-    ) = (Some([(9, 50)].into()), Some([(9, 20)].into()));
-    let mut seen = process_with(9, [20, 20], &[DRIVER, CONTEXT, CONTEXT]);
-    seen.libraries = Some(vec![
+    scan.nvml.gpus[0].busy_percent = Some([(9, 50)].into());
+    scan.nvml.gpus[1].busy_percent = Some([(9, 20)].into());
+    let mut process = process_with(9, [20, 20], &[DRIVER, CONTEXT, CONTEXT]);
+    process.libraries = Some(vec![
         library_at("libcuda", "/usr/lib/libcuda.so.580.159.04"),
         library_at("libcudart", "/a"),
         library_at("libcudart", "/b"),
     ]);
-    let found = findings(&scan, &seen);
-    assert!(!found.is_wrong() && found.exit() == Exit::Ok, "{found:?}");
-    assert_eq!(
-        (found.opened.as_deref(), found.contexts.len()),
-        (Some(&[0, 1][..]), 2)
-    );
+    scan.processes = vec![process];
+    assert_eq!(judged(&scan), (Vec::new(), Exit::Ok));
     // Set too late: CUDA has more GPUs than the variable selects.
-    seen.now = Some([("CUDA_VISIBLE_DEVICES".to_owned(), "1".to_owned())].into());
-    let late = findings(&scan, &seen);
-    assert!(late.is_mask_late && late.exit() == Exit::Unexpected);
+    scan.processes[0].now = Some([("CUDA_VISIBLE_DEVICES".to_owned(), "1".to_owned())].into());
+    let late = ProcessProblem::MaskLate {
+        now: "1".to_owned(),
+        opened: 2,
+    };
+    assert_eq!(judged(&scan), (vec![late], Exit::Unexpected));
     // Set in time, by the program itself. NVML, if it is used too, opens the file of the other GPU once.
     for others in [0, 1, 3] {
-        seen.open_files = process_with(9, [others, 20], &[]).open_files;
-        let found = findings(&scan, &seen);
-        assert!(
-            !found.is_wrong() && found.opened.as_deref() == Some(&[1][..]),
-            "{found:?}"
-        );
+        scan.processes[0].open_files = process_with(9, [others, 20], &[]).open_files;
+        assert_eq!(judged(&scan), (Vec::new(), Exit::Ok), "{others}");
     }
     scan.nvml.gpus[0].busy_percent = Some([(9, 0)].into());
-    let idle = findings(&scan, &seen);
-    assert_eq!(
-        idle.idle,
-        [Stray {
-            index: 0,
-            is_busy_elsewhere: true
-        }]
-    );
-    assert!(idle.is_wrong());
+    let stray = ProcessProblem::Stray {
+        gpu: 0,
+        watched_ms: 10_000,
+    };
+    assert_eq!(judged(&scan), (vec![stray], Exit::Unexpected));
     scan.nvml.gpus.clear();
-    seen.libraries = Some(vec![
-        library_at("libcuda", "/usr/lib/libcuda.so.580.159.04"),
-        library_at("libcuda", "/compat/libcuda.so.580.95.05"),
-    ]);
-    let two = findings(&scan, &seen);
-    assert_eq!((two.twice.len(), two.of_other_version.len()), (2, 1));
-    (seen.open_files, seen.libraries) = (None, None);
-    assert_eq!(findings(&scan, &seen).exit(), Exit::Inconclusive);
+    let paths = [
+        "/usr/lib/libcuda.so.580.159.04",
+        "/compat/libcuda.so.580.95.05",
+    ];
+    scan.processes[0].libraries = Some(paths.map(|path| library_at("libcuda", path)).into());
+    let module = "580.159.04".to_owned();
+    let both = vec![
+        ProcessProblem::LoadedTwice {
+            paths: paths.map(str::to_owned).into(),
+        },
+        ProcessProblem::OtherVersion {
+            path: paths[1].to_owned(),
+            module,
+        },
+    ];
+    assert_eq!(judged(&scan), (both, Exit::Unexpected));
+}
+
+/// Returns the problems of the only process, and the exit code of `who PID`.
+fn judged(scan: &HolderScan) -> (Vec<ProcessProblem>, Exit) {
+    let found = list_holders(scan, &BTreeMap::new());
+    let exit = found.exit_of_process(9);
+    (one_holder(scan).problems, exit)
+}
+
+#[test]
+fn process_is_undecided_without_its_files_or_nvml() {
+    let mut scan = scan_of(1);
+    scan.processes = vec![process_with(9, [4, 0], &[DRIVER])];
+    assert_eq!(judged(&scan).1, Exit::Ok);
+    scan.nvml.calls[0].code = 999;
+    assert_eq!(judged(&scan).1, Exit::Inconclusive);
+    // Nothing of it is on a GPU.
+    scan.processes = vec![process_with(9, [0, 0], &[])];
+    assert_eq!(judged(&scan).1, Exit::Ok);
+    scan.nvml.calls[0].code = 0;
+    scan.processes[0].open_files = None;
+    assert_eq!(judged(&scan).1, Exit::Inconclusive);
+    assert_eq!(
+        list_holders(&scan, &BTreeMap::new()).exit_of_process(8),
+        Exit::Inconclusive
+    );
+}
+
+#[test]
+fn unstable_memory_decides_no_leftover() {
+    let rule = HolderPolicy::Leftover(64 * MIB);
+    for used in [MIB, 900 * MIB] {
+        let mut scan = scan_of(1);
+        scan.nvml.gpus[0].reading.used_bytes = Some(used);
+        scan.nvml.gpus[0].is_unstable = true;
+        assert_eq!(checked(&scan, &rule), (0, 1, Exit::Inconclusive), "{used}");
+        let account = &list_holders(&scan, &BTreeMap::new()).gpus[0];
+        assert_eq!((account.is_stable, account.unowned_bytes), (false, None));
+        // Which processes there are is known.
+        assert_eq!(checked(&scan, &HolderPolicy::Orphans), (0, 0, Exit::Ok));
+    }
+}
+
+#[test]
+fn gpu_without_memory_of_its_own_is_no_failure_of_nvml() {
+    let mut scan = scan_of(1);
+    let reading = &mut scan.nvml.gpus[0].reading;
+    reading.used_bytes = None;
+    for function in ["nvmlDeviceGetMemoryInfo_v2", "nvmlDeviceGetMemoryInfo"] {
+        let error = format!("{function}: NVML_ERROR_NOT_SUPPORTED");
+        reading.errors.push(error);
+    }
+    let found = list_holders(&scan, &BTreeMap::new());
+    assert_eq!(found.unseen, []);
+    assert_eq!(checked(&scan, &HolderPolicy::Holders), (0, 0, Exit::Ok));
+    let leftover = HolderPolicy::Leftover(64 * MIB);
+    assert_eq!(checked(&scan, &leftover), (0, 1, Exit::Inconclusive));
+    let lost = "nvmlDeviceGetMemoryInfo_v2: NVML_ERROR_GPU_IS_LOST".to_owned();
+    scan.nvml.gpus[0].reading.errors.push(lost);
+    assert_eq!(checked(&scan, &HolderPolicy::Holders).2, Exit::Inconclusive);
 }

@@ -63,7 +63,7 @@ pub(crate) fn start_once(speaker: &Speaker, watch_ms: u64) {
     };
     let busy = watch_utilization(gpus.devices(), watch_ms);
     for (device, busy_percent) in gpus.devices().iter().zip(busy) {
-        let reading = read_stable(&gpus, device);
+        let (reading, is_unstable) = read_stable(|| gpus.read(device));
         let listed = reading.processes.as_deref().unwrap_or_default();
         let mut graphics = list_processes(device.running_graphics_processes());
         graphics.retain(|one| listed.iter().all(|other| other.pid != one.pid));
@@ -71,6 +71,7 @@ pub(crate) fn start_once(speaker: &Speaker, watch_ms: u64) {
         let state = GpuState {
             gpu: inventory::gpu(device),
             reading,
+            is_unstable,
             busy_percent,
             graphics,
             mps_clients: clients.iter().map(|client| client.pid).collect(),
@@ -82,18 +83,19 @@ pub(crate) fn start_once(speaker: &Speaker, watch_ms: u64) {
 /// The most readings of a GPU while its memory keeps changing.
 const MOST_READINGS: usize = 50;
 
-/// Returns a reading that is equal to the one before it. NVML's total and its list of processes are two calls: while a
-/// process allocates or frees memory between them, their difference would look like memory of no process.
-fn read_stable(gpus: &GpuHandles, device: &Device) -> Reading {
-    let mut last = gpus.read(device);
+/// Returns a reading that is equal to the one before it, or the last one and `true` if there is none. NVML's total and
+/// its list of processes are two calls: while a process allocates or frees memory between them, their difference would
+/// look like memory of no process.
+fn read_stable(mut read: impl FnMut() -> Reading) -> (Reading, bool) {
+    let mut last = read();
     for _ in 0..MOST_READINGS {
-        let next = gpus.read(device);
+        let next = read();
         if next == last {
-            break;
+            return (last, false);
         }
         last = next;
     }
-    last
+    (last, true)
 }
 
 /// Returns a list of processes; an empty one if NVML does not have it.
@@ -162,5 +164,29 @@ fn add_utilization(device: &Device, since_us: u64, busy: &mut Option<BTreeMap<u3
         }
         Err(NvmlError::NotFound) => {}
         Err(_) => *busy = None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reading_is_repeated_until_two_agree() {
+        for (changes, expected) in [(0, 0), (1, 1), (7, 7), (MOST_READINGS as u64, 50)] {
+            let mut readings = 0;
+            let (reading, is_unstable) = read_stable(|| {
+                let used_bytes = Some(changes.min(readings));
+                readings += 1;
+                Reading {
+                    used_bytes,
+                    ..Reading::default()
+                }
+            });
+            assert_eq!(reading.used_bytes, Some(expected));
+            // The last change leaves no reading to compare with.
+            assert_eq!(is_unstable, changes == MOST_READINGS as u64, "{changes}");
+            assert!(readings <= 1 + MOST_READINGS as u64);
+        }
     }
 }

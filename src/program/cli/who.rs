@@ -15,8 +15,7 @@ use crate::run::options::WHERE;
 use crate::terminal;
 use crate::who::{WhoRequest, find_simulated_machine};
 use cuda_pitfalls_answers::exit::Exit;
-use cuda_pitfalls_answers::who::{HolderPolicy, HolderPolicyError, Holders, Unseen, list_holders};
-use cuda_pitfalls_core::holding::HolderScan;
+use cuda_pitfalls_answers::who::{HolderPolicy, HolderPolicyError, Holders, list_holders};
 use cuda_pitfalls_core::output;
 use cuda_pitfalls_core::text::json;
 use cuda_pitfalls_instrument::libraries::On;
@@ -73,19 +72,14 @@ const LONGEST: Duration = Duration::from_secs(86_400);
 const NVML_MS: u64 = 60_000;
 
 fn parse_rule(text: &str) -> Result<HolderPolicy, HolderPolicyError> {
-    match text.split_once('>') {
-        None if text == "holders" => Ok(HolderPolicy::Holders),
-        None if text == "orphans" => Ok(HolderPolicy::Orphans),
-        Some(("leftover", most)) => match size(most) {
-            Ok(bytes) => Ok(HolderPolicy::Leftover(bytes)),
-            Err(_) => Err(HolderPolicyError),
-        },
-        Some(("idle", most)) => match parse_duration(most) {
-            Ok(most) => Ok(HolderPolicy::Idle(most)),
-            Err(_) => Err(HolderPolicyError),
-        },
-        _ => Err(HolderPolicyError),
-    }
+    let rule = match text.split_once('>') {
+        None if text == "holders" => Some(HolderPolicy::Holders),
+        None if text == "orphans" => Some(HolderPolicy::Orphans),
+        Some(("leftover", most)) => size(most).ok().map(HolderPolicy::Leftover),
+        Some(("idle", most)) => parse_duration(most).ok().map(HolderPolicy::Idle),
+        _ => None,
+    };
+    rule.ok_or(HolderPolicyError)
 }
 
 pub(super) fn run_who(arguments: &WhoArguments) -> Outcome {
@@ -141,7 +135,7 @@ fn repeat(doctor: &mut Doctor, arguments: &WhoArguments) -> Result<Exit, DoctorE
         let (scan, stacks) = doctor.read_holders(&request)?;
         let mut found = list_holders(&scan, &stacks);
         found.check(&arguments.forbid);
-        let exit = show(&found, &scan, arguments);
+        let exit = show(&found, arguments);
         let Some(seconds) = arguments.watch else {
             return Ok(ended(exit));
         };
@@ -152,10 +146,13 @@ fn repeat(doctor: &mut Doctor, arguments: &WhoArguments) -> Result<Exit, DoctorE
     }
 }
 
-fn show(found: &Holders, scan: &HolderScan, arguments: &WhoArguments) -> Exit {
+fn show(found: &Holders, arguments: &WhoArguments) -> Exit {
     let redacted = arguments.redact.then(|| found.redact());
     let shown = redacted.as_ref().unwrap_or(found);
-    let exit = exit_of(found, arguments);
+    let exit = match arguments.pid {
+        Some(pid) => found.exit_of_process(pid),
+        None => found.exit(),
+    };
     if let Some(path) = &arguments.prometheus {
         let text = page::prometheus(shown);
         let written = output::replace(path, output::EVERYBODY, |file: &mut File| {
@@ -171,12 +168,10 @@ fn show(found: &Holders, scan: &HolderScan, arguments: &WhoArguments) -> Exit {
     }
     let stdout = io::stdout();
     let screen = terminal::screen(&stdout);
-    let holder = shown
-        .holders
-        .iter()
-        .find(|holder| Some(holder.pid) == arguments.pid);
+    let mut holders = shown.holders.iter();
+    let holder = holders.find(|holder| Some(holder.pid) == arguments.pid);
     let text = match holder {
-        Some(holder) => page::process_text(shown, scan, holder, screen),
+        Some(holder) => page::process_text(shown, holder, screen),
         None => page::text(shown, screen),
     };
     if arguments.watch.is_some() && stdout.is_terminal() {
@@ -190,25 +185,5 @@ fn print_json(found: &Holders, is_line: bool) -> Exit {
         Ok(value) if is_line => print_document(serde_json::to_string(&value)),
         Ok(value) => print_document(Ok(json::document(&value))),
         Err(error) => print_document(Err(error)),
-    }
-}
-
-/// Returns the exit code: of one process by its problems, otherwise by the policy.
-fn exit_of(found: &Holders, arguments: &WhoArguments) -> Exit {
-    let Some(pid) = arguments.pid else {
-        return found.exit();
-    };
-    let holder = found.holders.iter().find(|holder| holder.pid == pid);
-    let Some((holder, findings)) =
-        holder.and_then(|holder| Some((holder, holder.findings.as_ref()?)))
-    else {
-        return Exit::Inconclusive;
-    };
-    let mut unseen = found.unseen.iter();
-    let is_blind = unseen.any(|unseen| matches!(unseen, Unseen::Nvml { .. }));
-    match findings.exit() {
-        // Without NVML, nothing is known of what it does on a GPU.
-        Exit::Ok if is_blind && holder.kind.uses_cuda() => Exit::Inconclusive,
-        exit => exit,
     }
 }
