@@ -545,6 +545,15 @@ fn simulated_machine_can_lack_nvml() {
 }
 
 #[test]
+fn brief_use_of_simulated_nvml_is_no_unseen_libcuda() {
+    let counts = "import ctypes; ctypes.CDLL('libnvidia-ml.so.1').nvmlInit_v2()";
+    for _ in 0..8 {
+        let (ran, trace) = trace(&["--forbid", "cuinit"], &["python3", "-c", counts]);
+        assert_eq!(ran.code, Some(0), "{trace:#?}");
+    }
+}
+
+#[test]
 fn the_hook_comes_before_the_mask_and_both_witnesses_see_each_init() {
     let (_, trace) = trace(&[], &["python3", &script("late_mask.py")]);
     let witnesses = trace.events.iter().filter_map(|event| match event.what {

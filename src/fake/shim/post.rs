@@ -49,7 +49,7 @@ pub struct Tally {
     silent: AtomicU64,
     /// The first of these processes, each with [`Unreported`] in its lowest bit.
     processes: [AtomicU64; 32],
-    /// Number of times that a process loaded the forwarding libcuda, and with it the real one.
+    /// Number of times that a process loaded the forwarding libcuda, and with it the real one, or the simulated NVML.
     loads: AtomicU64,
 }
 

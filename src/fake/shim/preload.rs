@@ -374,6 +374,9 @@ extern "C" fn opened(path: Text) -> *mut c_void {
     next(&REAL, c"dlopen")
 }
 
+/// `true` once this process has looked up a function of the simulated NVML.
+static HAS_NVML: AtomicBool = AtomicBool::new(false);
+
 /// Calls the C library's `dlsym`. Reports if a library of the simulated driver is searched for a CUDA or NVML function
 /// that it lacks.
 extern "C" fn looked_up(handle: *mut c_void, name: Text) -> *mut c_void {
@@ -411,6 +414,10 @@ extern "C" fn looked_up(handle: *mut c_void, name: Text) -> *mut c_void {
         let [is_ours, is_there] =
             [mark.as_ptr(), name].map(|name| unsafe { !ask(handle, name).is_null() });
         if is_ours {
+            // The simulated NVML is in the file of the simulated libcuda: the tracer must know who opened it.
+            if asked.starts_with(b"nvml") && !HAS_NVML.swap(true, Ordering::Relaxed) {
+                post::note_load();
+            }
             post::tell_lookup("dlsym", asked, is_there);
         }
     }
