@@ -13,14 +13,12 @@ pub use place::{HolderPlace, PlaceKind};
 pub use policy::{HolderPolicy, HolderPolicyError};
 pub use problem::{ProcessProblem, is_opened_by_cuda};
 
-use std::collections::BTreeMap;
-
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use cuda_pitfalls_core::examination::GpuState;
 use cuda_pitfalls_core::holding::{
-    DriverThreadKind, HolderScan, ProcessExamination, PythonStack, UnreadProcess,
+    DriverThreadKind, HolderScan, ProcessExamination, UnreadProcess,
 };
 use cuda_pitfalls_core::report::SchemaId;
 use cuda_pitfalls_core::sample::Process;
@@ -142,8 +140,6 @@ pub struct GpuHolderProcess {
     pub opened_gpus: Option<Vec<usize>>,
     /// Problems that are visible from outside.
     pub problems: Vec<ProcessProblem>,
-    /// Its Python stack; null if it was not asked for, or if there is no Python.
-    pub stack: Option<PythonStack>,
     /// What was read; null if there was nothing to read.
     pub process: Option<ProcessExamination>,
 }
@@ -175,10 +171,10 @@ impl GpuHolderProcess {
 }
 
 /// Returns the holders that a reading shows.
-pub fn list_holders(scan: &HolderScan, stacks: &BTreeMap<u32, Option<PythonStack>>) -> Holders {
+pub fn list_holders(scan: &HolderScan) -> Holders {
     let mut holders = Vec::new();
     for process in &scan.processes {
-        holders.push(read_holder(scan, process, stacks));
+        holders.push(read_holder(scan, process));
     }
     for absent in &scan.absent {
         holders.push(GpuHolderProcess {
@@ -202,11 +198,7 @@ pub fn list_holders(scan: &HolderScan, stacks: &BTreeMap<u32, Option<PythonStack
     }
 }
 
-fn read_holder(
-    scan: &HolderScan,
-    process: &ProcessExamination,
-    stacks: &BTreeMap<u32, Option<PythonStack>>,
-) -> GpuHolderProcess {
+fn read_holder(scan: &HolderScan, process: &ProcessExamination) -> GpuHolderProcess {
     // Another process took the PID of one that NVML lists. The start has a resolution of 10 ms.
     let is_reused = process.started_unix_ms > Some(scan.nvml_unix_ms + 10);
     let memory = if is_reused {
@@ -235,7 +227,6 @@ fn read_holder(
         contexts: Some(count_contexts(process)),
         opened_gpus: list_opened(scan, process),
         problems: problem::list_problems(scan, process, &memory),
-        stack: stacks.get(&process.pid).cloned().flatten(),
         process: Some(process.clone()),
         memory,
     }
@@ -358,23 +349,19 @@ fn estimate_driver_bytes(gpu: usize, holders: &[GpuHolderProcess]) -> u64 {
 
 fn list_unseen(scan: &HolderScan) -> Vec<Unseen> {
     let mut unseen = Vec::new();
-    if let Some(why) = nvml_failure(scan) {
-        unseen.push(Unseen::Nvml { why });
-    }
+    unseen.extend(nvml_failure(scan).map(|why| Unseen::Nvml { why }));
     if scan.is_first_namespace != Some(true) {
         unseen.push(Unseen::Namespace);
     }
     if scan.hides_others {
         unseen.push(Unseen::HiddenProcesses);
     }
-    if !scan.unread.is_empty() {
-        let processes = scan.unread.clone();
+    let processes = scan.unread.clone();
+    if !processes.is_empty() {
         unseen.push(Unseen::Unread { processes });
     }
-    if let Some(end) = &scan.ended {
-        let by = end.by.clone();
-        unseen.push(Unseen::Ended { by });
-    }
+    let end = scan.ended.clone();
+    unseen.extend(end.map(|end| Unseen::Ended { by: end.by }));
     unseen
 }
 

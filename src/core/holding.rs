@@ -1,7 +1,7 @@
 //! The observations of `who`: NVML's lists, and the files of every process that has to do with NVIDIA's driver. This
 //! module has facts only; `answers` draws the conclusions.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -49,23 +49,6 @@ impl HolderScan {
             sampled => sampled,
         }
     }
-
-    /// Leaves out processes that do not use the simulated machine which was read: threads of the driver belong to
-    /// others then.
-    pub fn leave_out_others(&mut self) {
-        let mut listed = BTreeSet::new();
-        for gpu in &self.nvml.gpus {
-            let processes = gpu.reading.processes.iter().flatten();
-            listed.extend(processes.map(|process| process.pid));
-        }
-        self.processes.retain(|process| {
-            let has_files = process
-                .open_files
-                .as_ref()
-                .is_none_or(|files| !files.is_empty());
-            has_files || listed.contains(&process.pid)
-        });
-    }
 }
 
 /// A process that could not be read.
@@ -87,6 +70,9 @@ pub struct AbsentProcess {
     /// `true` if the kernel knows a process with this PID here; null if the kernel did not answer.
     pub is_alive: Option<bool>,
 }
+
+/// Variables with which batch systems name a job. A process can change its own.
+pub const JOB_VARIABLES: [&str; 3] = ["SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID"];
 
 /// The resources that a running process holds, seen from outside.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -133,6 +119,8 @@ pub struct ProcessExamination {
     pub closed_files: Vec<FileTry>,
     /// The directory in which the process looks for MPS, if it has a control pipe.
     pub mps_folder: Option<String>,
+    /// Its Python stack; null if it was not read, or if there is no Python.
+    pub stack: Option<PythonStack>,
 }
 
 /// The parent of a process.

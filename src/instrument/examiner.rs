@@ -22,6 +22,7 @@ use crate::speaker::Speaker;
 use scan::ScanTask;
 
 pub use attempts::attempt as attempt_here;
+pub use files::DEVICES;
 pub use scan::list_processes;
 
 /// Returns the facts in the files of a process in this directory, which has the layout of `/proc/PID`.

@@ -26,6 +26,7 @@ mod versions;
 mod watch;
 
 pub use crate::interrupt::{Interrupt, is_ignored, is_overdue, signal_name};
+pub(crate) use end::read_stat;
 pub use end::{
     adopt_orphans, children_of, is_alive, process_stat, reap_all, reap_orphans, stray_children,
     to_timespec,

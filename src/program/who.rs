@@ -9,7 +9,7 @@ use cuda_pitfalls_core::clock;
 use cuda_pitfalls_core::examination::{ExaminerMessage, LibraryStart, Started, Want};
 use cuda_pitfalls_core::holding::{HolderScan, ProcessExamination, PythonStack, UnreadProcess};
 use cuda_pitfalls_instrument::bounded::read_text;
-use cuda_pitfalls_instrument::examiner::{list_processes, place};
+use cuda_pitfalls_instrument::examiner::{DEVICES, list_processes, place};
 use cuda_pitfalls_instrument::simulated;
 
 use crate::doctor::{Doctor, DoctorError, new_start};
@@ -25,8 +25,6 @@ const HANG: &str = "hang";
 const MOST_HANGS: usize = 3;
 /// The most that is read of the list of users and of the list of mounts, in bytes.
 const MOST_LIST: u64 = 4 << 20;
-/// The directory of device files.
-const DEVICES: &str = "/dev/";
 
 /// What to read.
 pub(crate) struct WhoRequest {
@@ -38,18 +36,12 @@ pub(crate) struct WhoRequest {
     pub(crate) stacks: bool,
 }
 
-/// Python stacks by PID.
-pub(crate) type StackTable = BTreeMap<u32, Option<PythonStack>>;
-
 impl Doctor {
     /// Reads the holders of the GPUs.
     ///
     /// # Errors
     /// Returns an error if the only process does not exist, one of ours could not be killed, or the user stopped it.
-    pub(crate) fn read_holders(
-        &mut self,
-        request: &WhoRequest,
-    ) -> Result<(HolderScan, StackTable), DoctorError> {
+    pub(crate) fn read_holders(&mut self, request: &WhoRequest) -> Result<HolderScan, DoctorError> {
         if let Some(pid) = request.only
             && !Path::new(&format!("/proc/{pid}")).exists()
         {
@@ -82,23 +74,21 @@ impl Doctor {
             scan.module_version = None;
         }
         self.scan_processes(request.only, &mut scan)?;
-        if scan.nvml.is_simulated() && request.only.is_none() {
-            scan.leave_out_others();
-        }
-        let mut stacks = StackTable::new();
         if request.stacks {
             let mut hangs = 0;
-            for process in &scan.processes {
+            for process in &mut scan.processes {
                 if hangs == MOST_HANGS {
                     break;
                 }
-                let stack = self.read_stack(process)?;
-                let error = stack.as_ref().and_then(|stack| stack.error.as_deref());
+                process.stack = self.read_stack(process)?;
+                let error = process
+                    .stack
+                    .as_ref()
+                    .and_then(|stack| stack.error.as_deref());
                 hangs += usize::from(error == Some(HANG));
-                stacks.insert(process.pid, stack);
             }
         }
-        Ok((scan, stacks))
+        Ok(scan)
     }
 
     /// Reads processes. A process at which the reader hangs is left out by the next reader.

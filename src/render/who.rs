@@ -175,7 +175,8 @@ fn process_in_words(holder: &GpuHolderProcess) -> String {
         parts.push(describe_condition(condition).0);
     }
     parts.extend(holder.place.as_ref().map(place_in_words));
-    if let Some(stack) = &holder.stack
+    let process = holder.process.as_ref();
+    if let Some(stack) = process.and_then(|process| process.stack.as_ref())
         && let Some(line) = &stack.user_line
     {
         parts.push(format!("at {line}"));

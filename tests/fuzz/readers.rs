@@ -2,7 +2,6 @@
 //! read is written and read again as the same; a second judgment equals the first; less evidence decides nothing more;
 //! and the properties of every format in [`forms`](super::forms). The fuzzer and the tests use the same readers.
 
-use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::fs;
 use std::io::Write as _;
@@ -326,7 +325,7 @@ fn holders(bytes: &[u8], forms: &mut Forms) -> Option<()> {
 
 fn held(scan: &HolderScan, forms: &mut Forms) {
     keeps(scan);
-    let mut found = list_holders(scan, &BTreeMap::new());
+    let mut found = list_holders(scan);
     found.check(&[
         HolderPolicy::Holders,
         HolderPolicy::Leftover(1 << 20),

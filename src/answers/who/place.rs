@@ -4,7 +4,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use cuda_pitfalls_core::holding::ProcessExamination;
+use cuda_pitfalls_core::holding::{JOB_VARIABLES, ProcessExamination};
 
 /// What a process belongs to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
@@ -37,8 +37,11 @@ const CONTAINER_ID: (usize, usize) = (64, 12);
 /// Length of the shortest UID of a pod: that of a static pod has no dashes.
 const SHORTEST_POD: usize = 32;
 
+/// Returns the identifier in the name of a control group.
+type FindId = fn(&str) -> Option<String>;
+
 /// The ways to find an identifier in the name of a control group, the most exact first.
-const FINDERS: [(PlaceKind, fn(&str) -> Option<String>); 4] = [
+const FINDERS: [(PlaceKind, FindId); 4] = [
     (PlaceKind::Job, job),
     (PlaceKind::Pod, pod),
     (PlaceKind::Container, container),
@@ -60,8 +63,7 @@ pub(super) fn place_of(process: &ProcessExamination) -> Option<HolderPlace> {
         }
     }
     let variables = process.started_with.as_ref()?;
-    let mut names = ["SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID"].iter();
-    let id = names.find_map(|name| variables.get(*name))?;
+    let id = JOB_VARIABLES.iter().find_map(|name| variables.get(*name))?;
     Some(HolderPlace {
         kind: PlaceKind::Job,
         id: id.chars().take(32).collect(),

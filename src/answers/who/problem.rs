@@ -124,7 +124,7 @@ pub(super) fn list_problems(
 /// process cannot be read.
 fn count_opened(seen: &ProcessExamination) -> Option<usize> {
     let files = seen.open_files.as_ref()?.iter();
-    Some(files.filter(|file| is_opened_by_cuda(file)).count())
+    Some(files.filter(is_opened_by_cuda).count())
 }
 
 /// Returns `true` for a GPU's device file that is open as many times as CUDA opens it. NVML opens it once.

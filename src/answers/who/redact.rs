@@ -36,11 +36,6 @@ fn redact_holder(holder: &mut GpuHolderProcess, redactor: &mut Redactor) {
     if let Some(place) = &mut holder.place {
         place.id = GONE.to_owned();
     }
-    if let Some(stack) = &mut holder.stack {
-        let lines = stack.frames.iter_mut().chain(&mut stack.user_line);
-        lines.for_each(|line| *line = keep_package(line));
-        stack.error = stack.error.as_ref().map(|_| GONE.to_owned());
-    }
     for problem in &mut holder.problems {
         match problem {
             ProcessProblem::MaskLate { now, .. } => *now = redactor.text(now),
@@ -67,6 +62,12 @@ fn redact_process(process: &ProcessExamination, redactor: &mut Redactor) -> Proc
         let values = variables.values_mut();
         values.for_each(|value| *value = redactor.text(value));
     }
+    let mut stack = process.stack.clone();
+    if let Some(stack) = &mut stack {
+        let lines = stack.frames.iter_mut().chain(&mut stack.user_line);
+        lines.for_each(|line| *line = keep_package(line));
+        stack.error = stack.error.as_ref().map(|_| GONE.to_owned());
+    }
     ProcessExamination {
         pid: process.pid,
         program: file_name(&process.program),
@@ -84,6 +85,7 @@ fn redact_process(process: &ProcessExamination, redactor: &mut Redactor) -> Proc
         started_with,
         now,
         libraries,
+        stack,
         ..ProcessExamination::default()
     }
 }

@@ -1,3 +1,5 @@
+use std::collections::BTreeMap;
+
 use super::place::place_of;
 use super::*;
 use cuda_pitfalls_core::examination::{LibraryStart, StartCall, Started};
@@ -116,7 +118,7 @@ const CONTEXT: DriverThreadKind = DriverThreadKind::Context;
 
 /// The only holder of a scan.
 fn one_holder(scan: &HolderScan) -> GpuHolderProcess {
-    let found = list_holders(scan, &BTreeMap::new());
+    let found = list_holders(scan);
     assert_eq!(found.holders.len(), 1, "{found:?}");
     found.holders[0].clone()
 }
@@ -229,13 +231,13 @@ fn clients_of_mps_are_told_from_their_server() {
     server.program = "/usr/bin/nvidia-cuda-mps-server".to_owned();
     server.is_program_of_root = true;
     scan.processes = vec![process_with(9, [16, 0], &[DRIVER, CONTEXT]), server];
-    let found = list_holders(&scan, &BTreeMap::new());
+    let found = list_holders(&scan);
     let kinds: Vec<_> = found.holders.iter().map(|holder| holder.kind).collect();
     assert_eq!(kinds, [HolderKind::MpsClient, HolderKind::MpsServer]);
     // Any user can give a program that name.
     scan.processes[1].is_program_of_root = false;
     scan.processes[1].command = "/usr/bin/nvidia-cuda-mps-server".to_owned();
-    let found = list_holders(&scan, &BTreeMap::new());
+    let found = list_holders(&scan);
     assert_eq!(found.holders[1].kind, HolderKind::Context);
 }
 
@@ -284,7 +286,7 @@ fn child_keeps_the_memory_of_an_ended_parent() {
         process_with(10, [20, 4], &[]),
         process_with(11, [0, 4], &[DRIVER]),
     ];
-    let found = list_holders(&scan, &BTreeMap::new());
+    let found = list_holders(&scan);
     let [ended, child, other] = found.holders.as_slice() else {
         panic!("{found:?}");
     };
@@ -307,7 +309,7 @@ fn memory_of_no_process_is_the_rest() {
         .as_mut()
         .expect("a number") += 200 * MIB;
     scan.processes = vec![process_with(9, [20, 0], &[DRIVER, CONTEXT])];
-    let account = &list_holders(&scan, &BTreeMap::new()).gpus[0];
+    let account = &list_holders(&scan).gpus[0];
     assert_eq!(account.listed_bytes, Some(582 * MIB));
     let (unowned, driver) = (account.unowned_bytes, account.driver_bytes);
     assert_eq!(
@@ -318,7 +320,7 @@ fn memory_of_no_process_is_the_rest() {
     assert!(unowned.is_some_and(|unowned| unowned.abs_diff(200 * MIB) <= 2 * MIB));
     // One number that NVML keeps to itself makes the rest unknown.
     scan.nvml.gpus[0].reading.processes = None;
-    let account = &list_holders(&scan, &BTreeMap::new()).gpus[0];
+    let account = &list_holders(&scan).gpus[0];
     assert_eq!((account.listed_bytes, account.unowned_bytes), (None, None));
 }
 
@@ -455,7 +457,7 @@ fn pod_in_a_slice_of_systemd_is_named() {
 
 /// Returns the rules that are violated, and whether anything is undecided, with the exit code.
 fn checked(scan: &HolderScan, rule: &HolderPolicy) -> (usize, usize, Exit) {
-    let mut found = list_holders(scan, &BTreeMap::new());
+    let mut found = list_holders(scan);
     found.check(std::slice::from_ref(rule));
     let outcome = found.policy.as_ref().expect("it was checked");
     (
@@ -620,7 +622,7 @@ fn process_is_judged_by_what_it_holds() {
 
 /// Returns the problems of the only process, and the exit code of `who PID`.
 fn judged(scan: &HolderScan) -> (Vec<ProcessProblem>, Exit) {
-    let found = list_holders(scan, &BTreeMap::new());
+    let found = list_holders(scan);
     let exit = found.exit_of_process(9);
     (one_holder(scan).problems, exit)
 }
@@ -638,10 +640,7 @@ fn process_is_undecided_without_its_files_or_nvml() {
     scan.nvml.calls[0].code = 0;
     scan.processes[0].open_files = None;
     assert_eq!(judged(&scan).1, Exit::Inconclusive);
-    assert_eq!(
-        list_holders(&scan, &BTreeMap::new()).exit_of_process(8),
-        Exit::Inconclusive
-    );
+    assert_eq!(list_holders(&scan).exit_of_process(8), Exit::Inconclusive);
 }
 
 #[test]
@@ -652,7 +651,7 @@ fn unstable_memory_decides_no_leftover() {
         scan.nvml.gpus[0].reading.used_bytes = Some(used);
         scan.nvml.gpus[0].is_unstable = true;
         assert_eq!(checked(&scan, &rule), (0, 1, Exit::Inconclusive), "{used}");
-        let account = &list_holders(&scan, &BTreeMap::new()).gpus[0];
+        let account = &list_holders(&scan).gpus[0];
         assert_eq!((account.is_stable, account.unowned_bytes), (false, None));
         // Which processes there are is known.
         assert_eq!(checked(&scan, &HolderPolicy::Orphans), (0, 0, Exit::Ok));
@@ -668,7 +667,7 @@ fn gpu_without_memory_of_its_own_is_no_failure_of_nvml() {
         let error = format!("{function}: NVML_ERROR_NOT_SUPPORTED");
         reading.errors.push(error);
     }
-    let found = list_holders(&scan, &BTreeMap::new());
+    let found = list_holders(&scan);
     assert_eq!(found.unseen, []);
     assert_eq!(checked(&scan, &HolderPolicy::Holders), (0, 0, Exit::Ok));
     let leftover = HolderPolicy::Leftover(64 * MIB);

@@ -12,7 +12,7 @@ use rustix::fs::{AtFlags, CWD, FileType, StatxFlags, statx};
 use super::place;
 
 /// The directory of device files.
-pub(super) const DEVICES: &str = "/dev/";
+pub const DEVICES: &str = "/dev/";
 /// The major number of the GPUs and of `/dev/nvidiactl`, which never changes, and the minor number of the latter.
 const GPU_MAJOR: u32 = 195;
 const CONTROL_MINOR: u32 = 255;
@@ -43,6 +43,11 @@ impl DeviceFiles {
         }
         let simulated = (folder != DEVICES).then(|| folder.to_owned());
         DeviceFiles { simulated, drivers }
+    }
+
+    /// Returns `true` for the files of a simulated machine.
+    pub(super) fn is_simulated(&self) -> bool {
+        self.simulated.is_some()
     }
 
     /// Returns the number of times that each file is open, in the table of the thread that has it open most often.

@@ -63,6 +63,7 @@ pub(super) fn examine_in(folder: &Path, pid: u32, devices: &DeviceFiles) -> Proc
         mapped_files: maps.map(|maps| devices.mapped(&maps)),
         open_files: devices.open(folder).ok(),
         closed_files: access::list_closed_files(folder, uid, &status),
+        stack: None,
     }
 }
 

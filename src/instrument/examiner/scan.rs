@@ -98,7 +98,9 @@ fn report_process(speaker: &Speaker, pid: u32, task: &ScanTask, files: &DeviceFi
         Err(_) => false,
     };
     let is_listed = task.listed.contains(&pid);
-    let is_wanted = task.only == Some(pid) || is_listed || !threads.is_empty() || has_files;
+    // Threads of the driver in a process without files of the simulated machine belong to another machine.
+    let has_threads = !threads.is_empty() && (open.is_err() || !files.is_simulated());
+    let is_wanted = task.only == Some(pid) || is_listed || has_threads || has_files;
     let mut examined = None;
     if is_wanted {
         examined = Some(process::examine_in(&folder, pid, files));

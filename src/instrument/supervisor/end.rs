@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt::Display;
+use std::path::Path;
 use std::process::ExitStatus;
 use std::time::Duration;
 
@@ -14,9 +15,12 @@ use rustix::process::{
 
 use super::error::SupervisorError;
 use super::spawn::Child;
+use crate::bounded::read_text;
 use crate::folder;
 use cuda_pitfalls_core::clock;
 
+/// The most of a `stat` file that is read, in bytes.
+const MOST_STAT: u64 = 4 << 10;
 /// Time that processes adopted from a worker have to exit by themselves.
 const ORPHAN_GRACE_MS: u64 = 300;
 /// The time from SIGKILL until a process counts as unkillable.
@@ -131,16 +135,14 @@ pub fn children_of(pid: impl Display) -> BTreeSet<i32> {
 /// Returns the fields of the kernel's `stat` of a process from the third on: the second may contain any text
 /// (proc_pid_stat(5)).
 pub fn process_stat(pid: impl Display) -> Option<Vec<String>> {
-    let text = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
-    let text = String::from_utf8_lossy(&text);
-    Some(
-        text.trim_end()
-            .rsplit_once(") ")?
-            .1
-            .split(' ')
-            .map(str::to_owned)
-            .collect(),
-    )
+    read_stat(Path::new(&format!("/proc/{pid}")))
+}
+
+/// Returns the same for the process or the thread with this directory.
+pub(crate) fn read_stat(folder: &Path) -> Option<Vec<String>> {
+    let text = read_text(folder.join("stat"), MOST_STAT);
+    let fields = text.rsplit_once(')')?.1.split_ascii_whitespace();
+    Some(fields.map(str::to_owned).collect())
 }
 
 /// Returns `true` if a process runs. A process that has ended but was not waited for yet does not count.

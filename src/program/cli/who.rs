@@ -8,7 +8,7 @@ use std::time::Duration;
 use clap::Args;
 
 use super::doctor::failed;
-use super::output::{Outcome, ended, fail, named, print_document, print_text};
+use super::output::{CliError, Outcome, ended, fail, named, print_document, print_text};
 use crate::argument::{self, parse_duration, size};
 use crate::doctor::{Doctor, DoctorError};
 use crate::run::options::WHERE;
@@ -84,43 +84,39 @@ fn parse_rule(text: &str) -> Result<HolderPolicy, HolderPolicyError> {
 
 pub(super) fn run_who(arguments: &WhoArguments) -> Outcome {
     let json = arguments.json;
-    if arguments.over > Some(LONGEST) {
-        return Err(fail("--over: at most 1d", Exit::Usage, json));
-    }
-    if arguments.pid.is_some() && !arguments.forbid.is_empty() {
-        let why = "--forbid is about all processes: leave out the PID";
-        return Err(fail(why, Exit::Usage, json));
-    }
-    if let Some(path) = &arguments.prometheus {
-        let checked = output::check(path);
-        checked.map_err(|error| {
-            let why = format!("--prometheus {}: {error}", path.display());
-            fail(why, Exit::Usage, json)
-        })?;
-    }
-    let simulated =
-        find_machine(&arguments.on, arguments.pid).map_err(|why| fail(why, Exit::Usage, json))?;
-    let ends =
-        Doctor::beside(simulated, NVML_MS).and_then(|mut doctor| repeat(&mut doctor, arguments));
+    let checked = check_arguments(arguments);
+    let simulated = checked.map_err(|why| fail(why, Exit::Usage, json))?;
+    let doctor = Doctor::beside(simulated, NVML_MS);
+    let ends = doctor.and_then(|mut doctor| repeat(&mut doctor, arguments));
     ends.map_err(|error| failed(&error, json))
 }
 
 /// Returns the folder of the simulated machine to look at; `None` for the real one.
 ///
 /// # Errors
-/// Returns an error if no simulated machine is in use.
-fn find_machine(on: &On, pid: Option<u32>) -> Result<Option<PathBuf>, &'static str> {
-    match on {
+/// Returns an error if arguments exclude each other, the metrics cannot be written, or no simulated machine is in use.
+fn check_arguments(arguments: &WhoArguments) -> Result<Option<PathBuf>, CliError> {
+    if arguments.over > Some(LONGEST) {
+        return Err("--over: at most 1d".into());
+    }
+    if arguments.pid.is_some() && !arguments.forbid.is_empty() {
+        return Err("--forbid is about all processes: leave out the PID".into());
+    }
+    if let Some(path) = &arguments.prometheus {
+        let checked = output::check(path);
+        checked.map_err(|error| format!("--prometheus {}: {error}", path.display()))?;
+    }
+    match arguments.on {
         On::Cuda => Ok(None),
-        On::Sim(None) => match find_simulated_machine(pid) {
+        On::Sim(None) => match find_simulated_machine(arguments.pid) {
             Some(folder) => Ok(Some(folder)),
-            None => Err(
-                "--on sim: no program of yours runs on a simulated machine; start one with `cuda-pitfalls sim -- COMMAND`",
-            ),
+            None => Err("--on sim: no program of yours runs on a simulated machine; start one with `cuda-pitfalls sim \
+                         -- COMMAND`"
+                .into()),
         },
-        On::Auto | On::Sim(Some(_)) => {
-            Err("--on: write `cuda`, or `sim` for the machine of a running `cuda-pitfalls sim`")
-        }
+        On::Auto | On::Sim(Some(_)) => Err(
+            "--on: write `cuda`, or `sim` for the machine of a running `cuda-pitfalls sim`".into(),
+        ),
     }
 }
 
@@ -132,8 +128,7 @@ fn repeat(doctor: &mut Doctor, arguments: &WhoArguments) -> Result<Exit, DoctorE
         stacks: arguments.stacks,
     };
     loop {
-        let (scan, stacks) = doctor.read_holders(&request)?;
-        let mut found = list_holders(&scan, &stacks);
+        let mut found = list_holders(&doctor.read_holders(&request)?);
         found.check(&arguments.forbid);
         let exit = show(&found, arguments);
         let Some(seconds) = arguments.watch else {

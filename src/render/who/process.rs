@@ -85,7 +85,7 @@ fn holder_blocks(
     if let Some(folder) = &seen.mps_folder {
         facts.push(("MPS", format!("control pipe in {folder}")));
     }
-    if let Some(stack) = &holder.stack {
+    if let Some(stack) = &seen.stack {
         let lines = stack.error.iter().chain(&stack.frames);
         for (index, line) in lines.enumerate() {
             facts.push((if index == 0 { "Stack" } else { "" }, line.clone()));
@@ -202,7 +202,7 @@ mod tests {
     fn found() -> Holders {
         let seed = include_bytes!("../../../tests/fuzz/corpus/holders/seed-simulated.json");
         let scan = serde_json::from_slice(seed).expect("a reading");
-        list_holders(&scan, &BTreeMap::new())
+        list_holders(&scan)
     }
 
     #[test]

@@ -458,7 +458,7 @@ impl Descendants {
         if root != Path::new("/") || Some(namespace) != self.mount_namespace {
             return Some(Untraced::OtherRoot);
         }
-        let Ok(auxiliary) = read(&format!("/proc/{pid}/auxv"), MOST_ENVIRONMENT) else {
+        let Ok(auxiliary) = read(format!("/proc/{pid}/auxv"), MOST_ENVIRONMENT) else {
             return Some(Untraced::Unreadable);
         };
         // The kernel is about to start the program and has not written the vector yet.
@@ -468,7 +468,7 @@ impl Descendants {
         if auxiliary_value(&auxiliary, AT_BASE).unwrap_or(0) == 0 {
             return Some(Untraced::Static);
         }
-        let Ok(environment) = read(&format!("/proc/{pid}/environ"), MOST_ENVIRONMENT) else {
+        let Ok(environment) = read(format!("/proc/{pid}/environ"), MOST_ENVIRONMENT) else {
             return Some(Untraced::Unreadable);
         };
         // The kernel writes the vector before the environment, and the start of the stack after it. An empty
@@ -627,13 +627,13 @@ fn threads_of(pid: u32) -> Vec<String> {
 
 /// Returns the memory map of a process; empty if it is about to end.
 fn maps_of(pid: u32) -> std::io::Result<String> {
-    let maps = read(&format!("/proc/{pid}/maps"), MOST_MAPS)?;
+    let maps = read(format!("/proc/{pid}/maps"), MOST_MAPS)?;
     if !maps.is_empty() {
         return Ok(String::from_utf8_lossy(&maps).into_owned());
     }
     // The first thread may have ended, and others run.
     for thread in threads_of(pid) {
-        let maps = read(&format!("/proc/{pid}/task/{thread}/maps"), MOST_MAPS).unwrap_or_default();
+        let maps = read(format!("/proc/{pid}/task/{thread}/maps"), MOST_MAPS).unwrap_or_default();
         if !maps.is_empty() {
             return Ok(String::from_utf8_lossy(&maps).into_owned());
         }

@@ -118,7 +118,7 @@ impl SharedCounts {
 
 /// Returns `true` if a process has the state of the simulated machine to itself (src/fake/sim/machine.rs).
 fn has_own_state(pid: u32) -> bool {
-    let maps = read(&format!("/proc/{pid}/maps"), MOST_MAPS).unwrap_or_default();
+    let maps = read(format!("/proc/{pid}/maps"), MOST_MAPS).unwrap_or_default();
     String::from_utf8_lossy(&maps)
         .lines()
         .any(|line| line.ends_with("/machine.state") && line.contains(" rw-p "))
@@ -568,7 +568,7 @@ fn describe_process(
     t_ns: u64,
     (python, no_python): (Option<String>, Option<String>),
 ) -> TraceProcess {
-    let environment = read(&format!("/proc/{pid}/environ"), MOST_ENVIRONMENT).unwrap_or_default();
+    let environment = read(format!("/proc/{pid}/environ"), MOST_ENVIRONMENT).unwrap_or_default();
     let mut above = peers::parents_of(pid);
     let parent = if above.is_empty() { 0 } else { above.remove(0) };
     TraceProcess {
@@ -599,7 +599,7 @@ fn image_of(pid: u32) -> Option<Image> {
 }
 
 pub(super) fn arguments_of(pid: u32) -> Vec<String> {
-    let line = read(&format!("/proc/{pid}/cmdline"), MOST_ARGUMENTS).unwrap_or_default();
+    let line = read(format!("/proc/{pid}/cmdline"), MOST_ARGUMENTS).unwrap_or_default();
     let mut words = Vec::new();
     for word in line.split(|byte| *byte == 0) {
         if !word.is_empty() {

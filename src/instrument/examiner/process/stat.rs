@@ -8,8 +8,8 @@ use cuda_pitfalls_core::holding::{DriverThread, DriverThreadKind};
 
 use super::{MOST_NAME, folder_of};
 use crate::bounded::read_text;
+use crate::supervisor::read_stat;
 
-const MOST_STAT: u64 = 4 << 10;
 const MOST_THREADS: usize = 1 << 16;
 
 /// The facts in `/proc/PID/stat`.
@@ -35,9 +35,7 @@ impl ProcessStat {
 
     /// Returns the facts of the process with this directory; `None` if it is gone.
     pub(in super::super) fn read(folder: &Path) -> Option<ProcessStat> {
-        let text = read_text(folder.join("stat"), MOST_STAT);
-        // The name in front may have spaces and parentheses.
-        let fields: Vec<&str> = text.rsplit_once(')')?.1.split_ascii_whitespace().collect();
+        let fields = read_stat(folder)?;
         Some(ProcessStat {
             state: fields.first()?.chars().next(),
             parent: fields.get(1)?.parse().ok(),

@@ -5,13 +5,11 @@ use std::fs::{self, File};
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
+use cuda_pitfalls_core::holding::JOB_VARIABLES;
 use object::{Object as _, ObjectSymbol as _};
 
 use super::super::place::is_about_cuda;
 use super::mapping::{self, MappedFile};
-
-/// Variables with which batch systems name a job. The process can change its own.
-const JOB_VARIABLES: [&str; 4] = ["SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "JOB_ID"];
 
 /// The longest value of a variable that is kept, in bytes, the text in place of a longer one, and the most variables
 /// and bytes.
