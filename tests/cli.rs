@@ -460,7 +460,8 @@ fn an_unknown_selector_ends_with_usage_and_names_the_nearest() {
     scratch.run(&["run", "nosuch.toml"]).says("No such file");
 }
 
-/// `-` is standard input where a file is read. An error explains that a value is empty or not an object.
+/// `-` is standard input where a file is read; as an output it is rejected. An error explains that a document is empty
+/// or not an object.
 #[test]
 fn a_name_or_a_text_that_is_none_is_refused_in_words() {
     let scratch = Scratch::new();

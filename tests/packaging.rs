@@ -1,4 +1,4 @@
-//! The published files, compared with their descriptions: the files of a release by their names, the inside of an
+//! Compares the published files with their descriptions: the names of a release's files, and the contents of an
 //! archive. Nothing is built here, and no network is used.
 
 use std::collections::BTreeSet;

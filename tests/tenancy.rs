@@ -56,7 +56,7 @@ impl Shared {
         Shared { scratch, libraries }
     }
 
-    /// Starts a co-tenant on the machine, until it is dropped.
+    /// Starts a co-tenant on the machine. It runs until the returned value is dropped.
     fn co_tenant(&self, part: &str) -> CoTenant {
         let mut child = played(part, &self.libraries.join("libcuda.so").to_string_lossy())
             .stdout(Stdio::piped())

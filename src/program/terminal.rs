@@ -11,7 +11,7 @@ use cuda_pitfalls_core::text::lines::{NARROWEST, UNBROKEN, display_columns, word
 use cuda_pitfalls_instrument::output;
 use cuda_pitfalls_render::{Screen, Style};
 
-/// The width without a terminal. It fits a CI log and half a screen.
+/// The width if there is no terminal. It fits a CI log and half a screen.
 pub(crate) const WIDTH: usize = 80;
 
 /// Returns the width of a line of text for people, and whether it is colored.

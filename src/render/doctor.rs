@@ -251,7 +251,7 @@ fn trouble_sentence(cause: &Trouble, place: &HostState) -> String {
         Trouble::File { path, error, mode, owner } => match error.as_str() {
             "ENOENT" => format!("{path} does not exist (ENOENT)."),
             "EMFILE" => format!("{path} cannot be opened: this process has too many open files (EMFILE)."),
-            "hang" => format!("{path} cannot be opened: the call does not return."),
+            "hang" => format!("Opening {path} hangs."),
             _ => {
                 let owned = match (mode, owner) {
                     (Some(mode), Some((user, group))) => format!("; its mode is {mode:o}, its owner {user}:{group}"),

@@ -106,7 +106,7 @@ fn step_comments(step: &StepObservation, before: &[String]) -> Vec<String> {
     out
 }
 
-/// Returns the driver calls of a line, those that matter first. Hundreds only query; these are counted together.
+/// Returns the driver calls of a line, the most important first. Hundreds only query; those are counted together.
 pub(super) fn calls(made: &BTreeMap<String, u64>) -> String {
     let (mut asking, mut doing) = (0, Vec::new());
     for (name, count) in made {

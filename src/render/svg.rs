@@ -1,5 +1,5 @@
-//! A chart of memory over time, as inline SVG with its texts outside the drawing: a line of steps per GPU, or stacked
-//! areas of owners. Colors are classes (`g0` to `g8`), so that the page sets them for dark mode.
+//! A chart of memory over time, as inline SVG with its texts outside the drawing. It shows a stepped line for each GPU,
+//! or stacked areas, one for each owner. Colors are classes (`g0` to `g8`), so the page can set them for dark mode.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;

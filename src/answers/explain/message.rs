@@ -26,7 +26,7 @@ const COMMON: [&str; 5] = [
     "[WinError 1455]",
 ];
 
-/// Words for things that need CUDA, for lines that do not name CUDA.
+/// Words for things that need CUDA. A line with one of them may be about CUDA without naming it.
 const OF_CUDA: [&str; 4] = ["torch", "cudnn", "geforce", "quadro"];
 
 /// Maximum number of characters that a `*` matches.

@@ -337,7 +337,7 @@ fn refuse_unseen(check: &Check) -> Result<(), ExportError> {
     let why = if !calls.is_empty() {
         "its effect counts driver calls, which requires a forwarding libcuda"
     } else if !peak_bytes.is_empty() {
-        "its effect is a memory peak inside a call, which requires background polling"
+        "its effect is a memory peak during a call, which only background polling measures"
     } else if !process_bytes.is_empty() {
         "its effect is memory that NVML lists for the worker's processes"
     } else if !check.when.is_empty() {
@@ -359,7 +359,8 @@ fn add_values<'s>(
         for (bound, operand) in matcher.bounds() {
             if let Operand::Text(text) = operand {
                 if text.contains("${") && text != "${gpus}" && gpu_named(text).is_none() {
-                    let why = "its effect compares with a form of a UUID";
+                    let why =
+                        "its effect compares a value with part of a UUID or another form of it";
                     return Err(ExportError::new(why));
                 }
                 if index(text).is_some() {

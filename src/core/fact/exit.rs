@@ -86,7 +86,7 @@ impl ExitCheck {
             "unknown" => Truth::Unknown("how the worker ended is not known".to_string()),
             end if expected.iter().any(|expected| expected == end) => Truth::Yes,
             end => Truth::No(format!(
-                "the end is {end}, expected {}",
+                "the worker's end is {end}, expected {}",
                 expected.join(" or ")
             )),
         }

@@ -41,7 +41,7 @@ struct KnownVariable {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum VariableReader {
-    /// `cuInit`, and nothing reads it again.
+    /// `cuInit`; nothing reads it afterwards.
     #[serde(rename = "cuInit")]
     CuInit,
     Libcuda,

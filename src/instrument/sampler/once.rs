@@ -83,9 +83,9 @@ pub(crate) fn start_once(speaker: &Speaker, watch_ms: u64) {
 /// The most readings of a GPU while its memory keeps changing.
 const MOST_READINGS: usize = 50;
 
-/// Returns a reading that is equal to the one before it, or the last one and `true` if there is none. NVML's total and
-/// its list of processes are two calls: while a process allocates or frees memory between them, their difference would
-/// look like memory of no process.
+/// Returns a reading that is equal to the one before it, or the last one and `true` if no two are equal. NVML's total
+/// and its list of processes are two calls: while a process allocates or frees memory between them, their difference
+/// would look like memory of no process.
 fn read_stable(mut read: impl FnMut() -> Reading) -> (Reading, bool) {
     let mut last = read();
     for _ in 0..MOST_READINGS {

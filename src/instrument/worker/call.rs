@@ -1,4 +1,4 @@
-//! Makes any call of the tables. Arguments are marshalled by data, so that a new call needs no code.
+//! Makes any call of the tables. The tables say how to marshal its arguments, so a new call needs no code.
 //!
 //! The arguments of every C function in the tables are integers or pointers, which the ABIs of x86-64 and aarch64 pass
 //! in whole registers or stack slots. Results are 32-bit integers, or the address of a text. They stay integers: an

@@ -31,7 +31,7 @@ pub(super) struct Cli {
 /// Durations for the help. `tests/duration.rs` compares the estimate behind `--dry-run` with
 /// reports.
 const DURATIONS: &str = "\
-On two H200, `essential` takes about a minute and `all --quick` about four; `all` takes about 20.
+On two H200 GPUs, `essential` takes about a minute and `all --quick` about four; `all` takes about 20.
 --dry-run estimates the duration on this machine.
 
 Examples:

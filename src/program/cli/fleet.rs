@@ -100,7 +100,7 @@ enum ForbiddenChange {
     Verdict,
     /// A majority outcome changed: its verdict or its observations.
     Usual,
-    /// A machine now differs from its group in any observation.
+    /// A machine now differs from its group in at least one observation.
     Differences,
     /// A machine of the older fleet report is gone.
     Missing,

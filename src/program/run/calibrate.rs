@@ -326,7 +326,7 @@ fn find_difference(
         let baseline = used_before(recording, gpu);
         if !is_near(baseline, found.baseline_bytes, found) {
             return Some(format!(
-                "memory before its workers was {baseline:?} and {:?} bytes",
+                "the memory in use before its workers started differed: {baseline:?} and {:?} bytes",
                 found.baseline_bytes
             ));
         }

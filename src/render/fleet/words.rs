@@ -1,4 +1,4 @@
-//! A difference as text, with both sides, the same in every format.
+//! The text of a difference. It gives both sides and is the same in every format.
 
 use std::collections::HashMap;
 

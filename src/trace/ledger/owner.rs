@@ -85,8 +85,8 @@ impl<'a> MemoryOwner<'a> {
         }
     }
 
-    /// Returns the owner of the innermost frame that does more than pass the call through; else of the outermost one
-    /// that only does that.
+    /// Returns the owner of the innermost frame that does more than pass the call through. If every frame
+    /// only passes it through, returns the owner of the outermost one.
     fn from_stack(stack: &'a Stack, kind: MemoryKind) -> MemoryOwner<'a> {
         let mut passing = stack.frames.iter().rev().filter_map(KnownOwner::from_frame);
         let innermost = stack

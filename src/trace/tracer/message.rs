@@ -21,7 +21,7 @@ use crate::{EventKind, MemoryKind};
 use cuda_pitfalls_fake::COUNTED;
 use cuda_pitfalls_fake::counts::{DEVICES, LANES};
 
-/// The longest message, in bytes: a stack has a few kilobytes, and a socket does not accept more at once.
+/// Maximum length of a message, in bytes. A stack has a few kilobytes. A socket does not accept more than this at once.
 const LONGEST: usize = 256 << 10;
 /// The time that a sender waits for an answer. It sends its message completely and at once.
 pub(super) const PATIENCE_NS: u64 = 2_000_000_000;

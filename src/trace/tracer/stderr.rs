@@ -1,4 +1,4 @@
-//! A program's stderr: the last lines are recorded while they are passed on.
+//! Passes a program's stderr on, and records its last lines.
 //!
 //! The program keeps the stderr of its caller wherever it could notice the difference: a terminal, a device, and a
 //! socket, because its receiver may check the writing process (the journal does). A regular file is read when the

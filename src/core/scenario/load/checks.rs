@@ -79,7 +79,7 @@ fn read_check<'a>(
     check
 }
 
-/// Reports a check unless it is about a step and has a fact, or is about how the worker ends.
+/// Reports a check unless it is about exactly one thing: a step, with a fact, or how the worker ends.
 fn is_about_one_thing(reader: &mut Reader<'_>, place: &Range<usize>, check: &CheckFile) {
     let mut facts = check.facts.iter();
     let fact = facts.find(|entry| FactKind::find(&entry.key.text).is_some());

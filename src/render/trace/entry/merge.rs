@@ -17,7 +17,7 @@ pub(super) fn merge_entries(all: Vec<TraceEntry<'_>>) -> Vec<TraceEntry<'_>> {
     merged
 }
 
-/// Returns the key that is equal for entries that are shown together.
+/// Returns the key of an entry. Entries with the same key are shown together.
 fn entry_key(entry: &TraceEntry<'_>) -> String {
     let mut key = vec![
         format!("{:?} {}", entry.kind, entry.label),
