@@ -124,7 +124,7 @@ pub enum Reason {
     Residue,
     /// The API's result contradicts NVML's.
     Contradiction,
-    /// A fact that a check tests could not be read.
+    /// A check tests a fact that could not be read.
     Unobservable,
     /// A step did not return before its deadline.
     Hang,

@@ -191,7 +191,7 @@ Each line ran in a fresh interpreter, in an environment that `uv` created with t
 
 - **yes**, **no**: the line calls or does not call `cuInit`.
 - **without NVML**, **with NVML**: only without NVML, or only with it. A machine with GPUs has NVML.
-- **no with NVML**: not with NVML; without NVML, earlier lines had called `cuInit`.
+- **no with NVML**: if NVML is present, the line does not call `cuInit`; without NVML, earlier lines had already called it.
 - **already initialized**: earlier lines had called `cuInit`. Without a GPU that call failed, so the line may have fallen back to the CPU.
 - **not decided without a GPU**: it fell back to the CPU.
 - **absent**: this release does not have what the line uses.

@@ -82,7 +82,7 @@ pub struct LeftOut {
 pub struct RowAttempts {
     /// Number of attempts that count.
     pub attempts: u32,
-    /// Number of attempts that do not count, by the word of the reason.
+    /// Number of attempts that do not count, for each reason.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub invalid: BTreeMap<String, u32>,
     /// Names of the facts on which the counted attempts disagree. These facts are null in the row.
