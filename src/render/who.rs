@@ -283,3 +283,30 @@ pub fn prometheus(found: &Holders) -> String {
     ]);
     write_metrics(METRICS, &samples.iter().collect::<Vec<_>>())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    use cuda_pitfalls_answers::who::list_holders;
+
+    #[test]
+    fn memory_that_is_unknown_is_said_with_its_reason() {
+        let seed = include_bytes!("../../tests/fuzz/corpus/holders/seed-simulated.json");
+        let scan = serde_json::from_slice(seed).expect("a reading");
+        let mut found = list_holders(&scan);
+        let gpu = &mut found.gpus[0];
+        (gpu.is_stable, gpu.unowned_bytes) = (false, None);
+        let unstable = text(&found, 80);
+        let words = "unknown: each reading shows another memory.";
+        assert!(unstable.contains(words), "{unstable}");
+        found.gpus.truncate(1);
+        found.gpus[0].used_bytes = None;
+        let shared = text(&found, 200);
+        assert!(
+            shared.contains(", does not report its memory  "),
+            "{shared}"
+        );
+        assert!(!shared.contains("Rest:"), "{shared}");
+    }
+}
