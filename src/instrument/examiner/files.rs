@@ -177,7 +177,9 @@ fn list_tables(process: &Path, compare: CompareTables) -> io::Result<Vec<PathBuf
                 }
                 let listing = list_descriptors(&folder, &mut left)?;
                 let is_known = listings.contains(&listing);
-                listings.push(listing);
+                if !is_known {
+                    listings.push(listing);
+                }
                 is_known
             }
         };
