@@ -35,6 +35,10 @@ const DRIVER_BYTES: (u64, u64) = (3328 << 10, 5696 << 10);
 /// The most that the driver's own memory was seen to differ from [`DRIVER_BYTES`], per process: an MPS client.
 const DRIVER_SLACK_BYTES: u64 = 1 << 20;
 
+/// The most contexts of a process on one GPU for which the driver's own memory is estimated: a program can name any
+/// number of threads like those of contexts.
+const MOST_CONTEXTS: usize = 2;
+
 /// Everything that holds the GPUs of this machine, at one time.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Holders {
@@ -334,12 +338,8 @@ fn estimate_driver_bytes(gpu: usize, holders: &[GpuHolderProcess]) -> u64 {
             continue;
         }
         // Its contexts may be on other GPUs; on one where it is listed it has at least one.
-        // A program can name any number of threads like those of contexts, but needs descriptors for each.
-        let files = holder.process.as_ref().map_or(0, kind::most_files);
         let contexts = match holder.contexts {
-            Some(contexts) if is_listed => {
-                (contexts as u64).clamp(1, 1 + files / kind::CONTEXT_FILES)
-            }
+            Some(contexts) if is_listed => contexts.clamp(1, MOST_CONTEXTS) as u64,
             _ => u64::from(is_listed),
         };
         bytes = bytes.max(once) + contexts * (each + DRIVER_SLACK_BYTES);

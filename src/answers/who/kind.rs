@@ -15,7 +15,7 @@ use cuda_pitfalls_core::scenario::environment::MASK;
 pub(super) const INITIALIZED_FILES: u64 = 4;
 /// The least number in a process with a context: it has twenty, a client of MPS has sixteen, and one that has
 /// initialized CUDA and reads NVML has seven.
-pub(super) const CONTEXT_FILES: u64 = 12;
+const CONTEXT_FILES: u64 = 12;
 
 /// What a process is to CUDA.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
@@ -170,7 +170,7 @@ fn kind_without_files(process: &ProcessExamination, contexts: usize) -> HolderKi
 }
 
 /// Returns the number of descriptors of the GPU that the process has most of.
-pub(super) fn most_files(process: &ProcessExamination) -> u64 {
+fn most_files(process: &ProcessExamination) -> u64 {
     let files = process.open_files.iter().flatten();
     let gpus = files.filter(|(file, _)| is_gpu_file(file));
     gpus.map(|(_, count)| *count).max().unwrap_or(0)

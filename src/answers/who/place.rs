@@ -52,7 +52,7 @@ const FINDERS: [(PlaceKind, FindId); 4] = [
 pub(super) fn place_of(process: &ProcessExamination) -> Option<HolderPlace> {
     for (kind, find) in FINDERS {
         for group in &process.control_groups {
-            if let Some(id) = find(group) {
+            if let Some(id) = find(outside_of_container(group)) {
                 return Some(HolderPlace {
                     kind,
                     id,
@@ -69,6 +69,18 @@ pub(super) fn place_of(process: &ProcessExamination) -> Option<HolderPlace> {
         id: id.chars().take(32).collect(),
         is_claimed: true,
     })
+}
+
+/// Returns a control group without those inside of its outermost container, which can name them as it likes.
+fn outside_of_container(group: &str) -> &str {
+    let mut end = 0;
+    for part in group.split_inclusive('/') {
+        end += part.len();
+        if container(part.trim_end_matches('/')).is_some() {
+            break;
+        }
+    }
+    group.get(..end).unwrap_or(group)
 }
 
 /// `/system.slice/slurmstepd.scope/job_4711/step_0/user/task_0`, or `/slurm/uid_1000/job_4711/step_0`.

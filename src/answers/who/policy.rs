@@ -121,17 +121,18 @@ impl Holders {
                 }
                 self.gpus.is_empty()
             }
-            // No namespace and no right hides that a GPU has never been used.
-            HolderPolicy::Holders => {
-                let mut used = self.gpus.iter().map(|gpu| gpu.used_bytes);
-                !used.all(|used| used.is_some_and(|used| used < UNUSED_BYTES))
-            }
-            HolderPolicy::Orphans | HolderPolicy::Idle(_) => true,
+            HolderPolicy::Holders | HolderPolicy::Orphans | HolderPolicy::Idle(_) => true,
         };
-        // A rule that did not see everything does not pass.
-        if needs_all {
-            let unseen = self.unseen.iter();
-            findings.extend(unseen.map(|unseen| Undecided(unseen.to_string())));
+        let mut used = self.gpus.iter().map(|gpu| gpu.used_bytes);
+        let is_unused = used.all(|used| used.is_some_and(|used| used < UNUSED_BYTES));
+        for unseen in &self.unseen {
+            // No namespace and no right hides that a GPU has never been used.
+            let is_excused =
+                *rule == HolderPolicy::Holders && is_unused && is_lack_of_rights(unseen);
+            // A rule that did not see everything does not pass.
+            if needs_all && !is_excused {
+                findings.push(Undecided(unseen.to_string()));
+            }
         }
         findings
     }
@@ -232,11 +233,16 @@ impl Holders {
     /// Returns `true` if the reader could not read every process.
     fn has_unread(&self) -> bool {
         let mut unseen = self.unseen.iter();
-        unseen.any(|unseen| match unseen {
-            Unseen::Ended { .. } => true,
-            Unseen::Unread { processes } => processes.iter().any(|process| !is_denied(process)),
-            _ => false,
-        })
+        unseen.any(|unseen| !is_lack_of_rights(unseen) && !matches!(unseen, Unseen::Nvml { .. }))
+    }
+}
+
+/// Returns `true` if only the place or the user of the reader is the reason, and no process.
+fn is_lack_of_rights(unseen: &Unseen) -> bool {
+    match unseen {
+        Unseen::Namespace | Unseen::HiddenProcesses => true,
+        Unseen::Unread { processes } => processes.iter().all(is_denied),
+        Unseen::Nvml { .. } | Unseen::Ended { .. } => false,
     }
 }
 

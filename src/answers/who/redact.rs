@@ -38,7 +38,7 @@ fn redact_holder(holder: &mut GpuHolderProcess, redactor: &mut Redactor) {
     }
     for problem in &mut holder.problems {
         match problem {
-            ProcessProblem::MaskLate { now, .. } => *now = redactor.text(now),
+            ProcessProblem::MaskLate { now, .. } => *now = redact_mask(now, redactor),
             ProcessProblem::LoadedTwice { paths } => {
                 paths.iter_mut().for_each(|path| *path = file_name(path));
             }
@@ -48,6 +48,17 @@ fn redact_holder(holder: &mut GpuHolderProcess, redactor: &mut Redactor) {
     }
     let process = holder.process.as_ref();
     holder.process = process.map(|process| redact_process(process, redactor));
+}
+
+/// Returns a mask if it consists of numbers and UUIDs. A process can set any text.
+fn redact_mask(mask: &str, redactor: &mut Redactor) -> String {
+    let rest = mask.replace("GPU-", "").replace("MIG-", "");
+    let mut bytes = rest.bytes();
+    if bytes.all(|byte| byte.is_ascii_hexdigit() || b"-, /".contains(&byte)) {
+        redactor.text(mask)
+    } else {
+        GONE.to_owned()
+    }
 }
 
 /// Returns what identifies nothing; everything else is left out.
@@ -60,7 +71,7 @@ fn redact_process(process: &ProcessExamination, redactor: &mut Redactor) -> Proc
     for variables in [&mut started_with, &mut now].into_iter().flatten() {
         variables.retain(|name, _| name == MASK);
         let values = variables.values_mut();
-        values.for_each(|value| *value = redactor.text(value));
+        values.for_each(|value| *value = redact_mask(value, redactor));
     }
     let mut stack = process.stack.clone();
     if let Some(stack) = &mut stack {

@@ -318,6 +318,12 @@ fn memory_of_no_process_is_the_rest() {
     );
     // The estimate of the driver's part may be 2 MiB wrong.
     assert!(unowned.is_some_and(|unowned| unowned.abs_diff(200 * MIB) <= 2 * MIB));
+    // Names of threads do not make it the driver's.
+    let mut threads = vec![CONTEXT; 700];
+    threads.push(DRIVER);
+    scan.processes = vec![process_with(9, [9_000, 0], &threads)];
+    let unowned = list_holders(&scan).gpus[0].unowned_bytes;
+    assert!(unowned.is_some_and(|unowned| unowned > 190 * MIB));
     // One number that NVML keeps to itself makes the rest unknown.
     scan.nvml.gpus[0].reading.processes = None;
     let account = &list_holders(&scan).gpus[0];
@@ -372,6 +378,18 @@ fn states_of_a_process_are_conditions() {
 }
 
 #[test]
+fn mask_that_is_no_list_of_gpus_is_redacted() {
+    let mut scan = scan_of(1);
+    scan.processes = vec![process_with(9, [4, 0], &[DRIVER])];
+    for (mask, is_kept) in [("0,1", true), ("-1", true), ("MYSECRETMASK", false)] {
+        scan.processes[0].now = Some([("CUDA_VISIBLE_DEVICES".to_owned(), mask.to_owned())].into());
+        let redacted = list_holders(&scan).redact();
+        let text = serde_json::to_string(&redacted.holders).expect("text");
+        assert_eq!(text.contains(mask), is_kept, "{mask}");
+    }
+}
+
+#[test]
 fn place_is_named_by_the_control_groups() {
     use PlaceKind::{Container, Job, Pod, Service};
     let id = "0123456789abcdef".repeat(4);
@@ -396,6 +414,15 @@ fn place_is_named_by_the_control_groups() {
         ),
         (
             format!("/machine.slice/libpod-{id}.scope"),
+            Some((Container, "0123456789ab")),
+        ),
+        // A container can name the groups inside of it.
+        (
+            format!("/docker/{id}/slurm/job_4711"),
+            Some((Container, "0123456789ab")),
+        ),
+        (
+            format!("/docker/{id}/{}", "f".repeat(64)),
             Some((Container, "0123456789ab")),
         ),
         (
@@ -485,6 +512,13 @@ fn holders_are_forbidden_unless_they_only_read_nvml() {
         (0, 0, Exit::Ok),
         "no memory is in use"
     );
+    scan.unread[0].error = "hang".to_owned();
+    assert_eq!(
+        checked(&scan, &rule),
+        (0, 1, Exit::Inconclusive),
+        "a process hides"
+    );
+    scan.unread[0].error = "EACCES".to_owned();
     scan.nvml.gpus[0].reading.used_bytes = Some(DRIVER_BYTES.0);
     assert_eq!(checked(&scan, &rule), (0, 1, Exit::Inconclusive));
     scan.processes = vec![process_with(9, [4, 0], &[DRIVER])];
