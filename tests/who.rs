@@ -139,7 +139,16 @@ fn times_are_those_of_the_calls() {
 
 #[test]
 fn forbidden_things_decide_the_exit_code() {
-    assert_eq!(find_look("empty").0, 0, "{}", find_look("empty").1);
+    let empty = parse_look("empty");
+    let policy = &empty["policy"];
+    assert_eq!(policy["violations"], serde_json::json!([]), "{policy}");
+    // The first process of some containers has more rights than root has in them.
+    let has_seen_all = empty["unseen"] == serde_json::json!([]);
+    assert_eq!(
+        find_look("empty").0,
+        if has_seen_all { 0 } else { 3 },
+        "{empty}"
+    );
     let (code, _) = find_look("holders");
     let found = parse_look("holders");
     let violations = found["policy"]["violations"].to_string();

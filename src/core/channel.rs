@@ -43,6 +43,10 @@ pub enum ChannelError {
     Nonsense(String),
 }
 
+fn too_long() -> ChannelError {
+    ChannelError::Nonsense(format!("a line of more than {LONGEST_LINE} bytes"))
+}
+
 impl Channel {
     /// Returns both ends of a new channel. The first is the parent's: it is non-blocking, so that a process that does
     /// not read cannot block the parent.
@@ -76,12 +80,15 @@ impl Channel {
     /// Sends one document. At the parent's end this takes at most 5 s.
     ///
     /// # Errors
-    /// Returns an error if the other side is gone or did not read, or if a system call fails. A part may have been
-    /// sent, so the channel cannot be used any more.
+    /// Returns an error if the document is too long, and has then sent nothing. Also if the other side is gone or did
+    /// not read, or if a system call fails: then the channel cannot be used any more, because a part may have been sent.
     pub fn send<T: Serialize>(&self, document: &T) -> Result<(), ChannelError> {
         let mut line = serde_json::to_vec(document)
             .map_err(|error| ChannelError::Nonsense(error.to_string()))?;
         line.push(b'\n');
+        if line.len() > LONGEST_LINE {
+            return Err(too_long());
+        }
         let mut rest = line.as_slice();
         let deadline = clock::running_ns() + SEND_NS;
         while !rest.is_empty() {
@@ -171,9 +178,7 @@ impl Channel {
         self.pending
             .extend_from_slice(buffer.get(..read).unwrap_or_default());
         if self.pending.len() > LONGEST_LINE {
-            return Err(ChannelError::Nonsense(format!(
-                "a line of more than {LONGEST_LINE} bytes"
-            )));
+            return Err(too_long());
         }
         Ok(())
     }

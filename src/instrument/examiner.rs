@@ -84,7 +84,10 @@ fn serve_want(channel: &mut Channel, read_stack: ReadStack) -> Result<(), Channe
             started_unix_ms,
         } => {
             limit_memory();
-            let mut stack = read_stack(pid);
+            let mut stack = None;
+            if process::take_file_rights(pid) {
+                stack = read_stack(pid);
+            }
             if !process::has_started_at(pid, started_unix_ms) {
                 stack = None;
             }

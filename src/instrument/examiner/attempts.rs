@@ -50,7 +50,7 @@ fn is_device_file(found: &fs::Metadata) -> bool {
 }
 
 /// Returns the facts about a file, in addition to the error of an attempt to open it.
-pub(super) fn about(file: &str, path: &Path, error: Option<&io::Error>) -> FileTry {
+fn about(file: &str, path: &Path, error: Option<&io::Error>) -> FileTry {
     let found = fs::metadata(path).ok();
     let device = found.as_ref().filter(|found| is_device_file(found));
     FileTry {

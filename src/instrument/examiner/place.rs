@@ -12,7 +12,17 @@ use rustix::process::{Resource, getrlimit};
 /// Variables with these prefixes can change how CUDA starts.
 const BEGINNINGS: [&str; 2] = ["CUDA_", "NVIDIA_"];
 /// Words in names of variables that may have a secret, such as `NVIDIA_API_KEY`.
-const SECRETS: [&str; 5] = ["KEY", "TOKEN", "SECRET", "PASS", "CREDENTIAL"];
+const SECRETS: [&str; 9] = [
+    "KEY",
+    "TOKEN",
+    "SECRET",
+    "PASS",
+    "CREDENTIAL",
+    "AUTH",
+    "PWD",
+    "URL",
+    "_PAT_",
+];
 /// Others that can.
 const OTHERS: [&str; 4] = [
     "LD_LIBRARY_PATH",
@@ -23,7 +33,7 @@ const OTHERS: [&str; 4] = [
 
 /// Returns `true` if a variable can change how CUDA starts.
 pub fn is_about_cuda(name: &str) -> bool {
-    let upper = name.to_uppercase();
+    let upper = name.to_uppercase() + "_";
     if SECRETS.iter().any(|word| upper.contains(word)) {
         return false;
     }
@@ -221,5 +231,14 @@ mod tests {
     fn only_variables_about_cuda_are_kept() {
         assert!(is_about_cuda("CUDA_VISIBLE_DEVICES") && is_about_cuda("LD_PRELOAD"));
         assert!(!is_about_cuda("AWS_SECRET_ACCESS_KEY") && !is_about_cuda("HOME"));
+        for name in [
+            "CUDA_Authorization",
+            "NVIDIA_NGC_PWD",
+            "CUDA_X_PAT",
+            "NVIDIA_URL",
+        ] {
+            assert!(!is_about_cuda(name), "{name}");
+        }
+        assert!(is_about_cuda("CUDA_PATH"));
     }
 }

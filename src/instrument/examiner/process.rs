@@ -7,14 +7,17 @@ mod stat;
 mod variables;
 
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use cuda_pitfalls_core::holding::{ParentProcess, ProcessExamination};
 use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
+use rustix::process::{Gid, geteuid};
+use rustix::thread::set_thread_groups;
 
 use super::files::DeviceFiles;
 use super::place::{is_filtered_in, status_field};
-use crate::bounded::{read_bytes, read_text, read_whole};
+use crate::bounded::{read_text, read_whole};
 pub(super) use stat::{ProcessStat, driver_threads, has_started_at};
 
 const MOST_STATUS: u64 = 1 << 20;
@@ -33,13 +36,15 @@ pub(super) fn folder_of(pid: u32) -> PathBuf {
 pub(super) fn examine_in(folder: &Path, pid: u32, devices: &DeviceFiles) -> ProcessExamination {
     let status = read_text(folder.join("status"), MOST_STATUS);
     let stat = ProcessStat::read(folder).unwrap_or_default();
-    let environment = read_whole(folder.join("environ"), MOST_ENVIRONMENT).ok();
-    let started_with = environment.map(|text| variables::parse_variables(&text));
-    let mut maps = read_bytes(folder.join("maps"), MOST_MAPS).ok();
-    maps = maps.filter(|maps| !maps.is_empty());
+    let (memory, maps) = match read_maps(folder) {
+        Ok((memory, maps)) if !maps.is_empty() => (memory, Some(maps)),
+        _ => (folder.to_owned(), None),
+    };
+    let environment = read_whole(memory.join("environ"), MOST_ENVIRONMENT).ok();
+    let started_with = environment.and_then(|text| variables::parse_variables(&text));
     let now = maps
         .as_ref()
-        .and_then(|maps| variables::read_current(folder, maps));
+        .and_then(|maps| variables::read_current(&memory, maps));
     let uid = real_id(&status, "Uid");
     ProcessExamination {
         pid,
@@ -60,7 +65,7 @@ pub(super) fn examine_in(folder: &Path, pid: u32, devices: &DeviceFiles) -> Proc
         started_with,
         now,
         libraries: maps.as_ref().map(|maps| mapping::list_libraries(maps)),
-        mapped_files: maps.map(|maps| devices.mapped(&maps)),
+        mapped_files: maps.map(|maps| devices.mapped(&memory, &maps)),
         open_files: devices.open(folder).ok(),
         closed_files: access::list_closed_files(folder, uid, &status),
         stack: None,
@@ -68,9 +73,65 @@ pub(super) fn examine_in(folder: &Path, pid: u32, devices: &DeviceFiles) -> Proc
 }
 
 /// Returns `true` if a process has a device file mapped.
-pub(super) fn has_mappings(folder: &Path, devices: &DeviceFiles) -> bool {
-    let maps = read_bytes(folder.join("maps"), MOST_MAPS);
-    maps.is_ok_and(|maps| !devices.mapped(&maps).is_empty())
+///
+/// # Errors
+/// Returns an error if its memory map cannot be read, or is too long.
+pub(super) fn has_mappings(folder: &Path, devices: &DeviceFiles) -> io::Result<bool> {
+    let (memory, maps) = read_maps(folder)?;
+    Ok(!devices.mapped(&memory, &maps).is_empty())
+}
+
+/// Returns the memory map of a process with the directory of the thread that has it: if the first one has ended, another
+/// one, which the kernel does not list there but finds.
+fn read_maps(folder: &Path) -> io::Result<(PathBuf, Vec<u8>)> {
+    let first = read_whole(folder.join("maps"), MOST_MAPS)?;
+    if first.is_empty() {
+        for entry in fs::read_dir(folder.join("task"))?.flatten() {
+            let thread = folder.with_file_name(entry.file_name());
+            let maps = read_whole(thread.join("maps"), MOST_MAPS).unwrap_or_default();
+            if !maps.is_empty() {
+                return Ok((thread, maps));
+            }
+        }
+    }
+    Ok((folder.to_owned(), first))
+}
+
+/// Takes the rights of a process's user to files, and keeps those to its memory: the process chooses which files a
+/// reader of its stack opens. Returns `false` if root could not become that user.
+pub(super) fn take_file_rights(pid: u32) -> bool {
+    if !geteuid().is_root() {
+        return true;
+    }
+    let status = read_text(folder_of(pid).join("status"), MOST_STATUS);
+    let (Some(user), Some(group)) = (file_id(&status, "Uid"), file_id(&status, "Gid")) else {
+        return false;
+    };
+    let mut groups = Vec::new();
+    for number in status_field(&status, "Groups")
+        .unwrap_or_default()
+        .split_whitespace()
+    {
+        groups.extend(number.parse().ok().map(Gid::from_raw));
+    }
+    if set_thread_groups(&groups).is_err() {
+        return false;
+    }
+    // SAFETY: the calls change the rights of this thread, and return the old number; no user has the last one.
+    unsafe {
+        libc::setfsgid(group);
+        libc::setfsuid(user);
+        libc::setfsgid(u32::MAX) as u32 == group && libc::setfsuid(u32::MAX) as u32 == user
+    }
+}
+
+/// Returns the user or group id with which a process opens files: the last one in its `status` file.
+fn file_id(status: &str, name: &str) -> Option<u32> {
+    status_field(status, name)?
+        .split_whitespace()
+        .nth(3)?
+        .parse()
+        .ok()
 }
 
 fn read_parent(pid: u32) -> ParentProcess {
@@ -105,11 +166,25 @@ fn program(folder: &Path) -> String {
     }
 }
 
-/// Returns `true` if the file of the program belongs to root.
+/// Returns `true` if the file of the program belongs to root, and has that name in the reader's file system too: in a
+/// file system of its own, a process can give any name to it.
 fn is_program_of_root(folder: &Path) -> bool {
     let file = folder.join("exe");
-    let program = statx(CWD, file, AtFlags::STATX_DONT_SYNC, StatxFlags::UID);
-    program.is_ok_and(|program| program.stx_uid == 0)
+    let flags = AtFlags::STATX_DONT_SYNC;
+    let Ok(program) = statx(CWD, file, flags, StatxFlags::empty()) else {
+        return false;
+    };
+    if program.stx_uid != 0 {
+        return false;
+    }
+    let named = mapping::file_in_root(Path::new("/proc/self"), &self::program(folder));
+    named
+        .and_then(|named| mapping::stat_file(&named))
+        .is_ok_and(|named| {
+            let devices = (named.stx_dev_major, named.stx_dev_minor);
+            devices == (program.stx_dev_major, program.stx_dev_minor)
+                && named.stx_ino == program.stx_ino
+        })
 }
 
 /// Returns the first bytes of a command line, with spaces between the arguments.
@@ -155,5 +230,58 @@ mod tests {
             (None, None, None, None)
         );
         assert_eq!((seen.uid, seen.threads), (None, None));
+    }
+
+    #[test]
+    fn memory_of_another_thread_is_read_after_the_first_ended() {
+        let folder = tempfile::tempdir().unwrap();
+        let (process, thread) = (folder.path().join("1"), folder.path().join("2"));
+        fs::create_dir_all(process.join("task/2")).unwrap();
+        fs::create_dir(&thread).unwrap();
+        fs::write(process.join("maps"), "").unwrap();
+        fs::write(thread.join("maps"), "1000-2000").unwrap();
+        assert_eq!(
+            read_maps(&process).unwrap(),
+            (thread, b"1000-2000".to_vec())
+        );
+    }
+
+    #[test]
+    fn memory_map_that_is_too_long_is_an_error() {
+        let folder = tempfile::tempdir().unwrap();
+        let maps = fs::File::create(folder.path().join("maps")).unwrap();
+        maps.set_len(MOST_MAPS + 1).unwrap();
+        let files = DeviceFiles::new(DEVICES);
+        assert!(has_mappings(folder.path(), &files).is_err());
+    }
+
+    #[test]
+    fn rights_of_another_user_leave_roots_files_closed() {
+        use std::os::unix::fs::PermissionsExt as _;
+        use std::os::unix::process::CommandExt as _;
+        if !geteuid().is_root() {
+            return;
+        }
+        let mut child = std::process::Command::new("sleep")
+            .arg("60")
+            .uid(65_534)
+            .gid(65_534)
+            .spawn()
+            .unwrap();
+        let file = tempfile::NamedTempFile::new().unwrap();
+        fs::set_permissions(file.path(), fs::Permissions::from_mode(0o600)).unwrap();
+        let (pid, path) = (child.id(), file.path().to_owned());
+        // The rights are those of one thread.
+        let reader = std::thread::spawn(move || {
+            let memory = folder_of(pid).join("mem");
+            let before = fs::File::open(&path).is_ok();
+            let is_taken = take_file_rights(pid);
+            let after = [&path, &memory].map(|file| fs::File::open(file).is_ok());
+            (before, is_taken, after)
+        });
+        let found = reader.join().unwrap();
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_eq!(found, (true, true, [false, true]));
     }
 }

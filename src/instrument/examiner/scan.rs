@@ -5,6 +5,7 @@ use std::fs;
 use std::io;
 use std::time::{Duration, Instant};
 
+use cuda_pitfalls_core::channel::ChannelError;
 use cuda_pitfalls_core::examination::ExaminerMessage;
 use cuda_pitfalls_core::holding::{AbsentProcess, UnreadProcess};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
@@ -91,12 +92,15 @@ fn report_process(speaker: &Speaker, pid: u32, task: &ScanTask, files: &DeviceFi
     if stat.is_kernel {
         return;
     }
-    let open = files.open(&folder);
     let threads = process::driver_threads(&folder, stat.threads);
-    let has_files = match &open {
-        Ok(open) => !open.is_empty() || process::has_mappings(&folder, files),
-        Err(_) => false,
-    };
+    let mut open = files.open(&folder);
+    let mut has_files = open.as_ref().is_ok_and(|open| !open.is_empty());
+    if open.is_ok() && !has_files {
+        match process::has_mappings(&folder, files) {
+            Ok(has_mappings) => has_files = has_mappings,
+            Err(error) => open = Err(error),
+        }
+    }
     let is_listed = task.listed.contains(&pid);
     // Threads of the driver in a process without files of the simulated machine belong to another machine.
     let has_threads = !threads.is_empty() && (open.is_err() || !files.is_simulated());
@@ -119,7 +123,10 @@ fn report_process(speaker: &Speaker, pid: u32, task: &ScanTask, files: &DeviceFi
     };
     if is_same {
         examined.driver_threads = threads;
-        speaker.send_message(&ExaminerMessage::Process(Box::new(examined)));
+        let said = ExaminerMessage::Process(Box::new(examined));
+        if let Err(ChannelError::Nonsense(_)) = speaker.channel.send(&said) {
+            report_unread(speaker, pid, "there is too much to report");
+        }
     } else if has_files {
         report_unread(speaker, pid, "it ended while it was read");
     }
@@ -139,6 +146,9 @@ fn name_error(error: &io::Error) -> String {
     match error.raw_os_error() {
         Some(libc::EACCES) => "EACCES".to_owned(),
         Some(libc::EPERM) => "EPERM".to_owned(),
+        _ if error.kind() == io::ErrorKind::NotFound => {
+            "its threads end faster than they can be read".to_owned()
+        }
         _ => error.to_string(),
     }
 }

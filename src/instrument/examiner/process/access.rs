@@ -1,14 +1,20 @@
 //! The files that a process finds in its own file system, and those that it may not open.
 
 use std::collections::BTreeMap;
-use std::fs;
+use std::os::fd::OwnedFd;
 use std::path::Path;
 
 use cuda_pitfalls_core::examination::FileTry;
 
-use super::super::attempts;
+use rustix::fs::ResolveFlags;
+use rustix::io::Errno;
+
 use super::super::place::{self, status_field};
+use super::mapping::{file_in_root, look_up, stat_file};
 use super::real_id;
+use crate::bounded::read_text;
+
+const MOST_MOUNTS: u64 = 4 << 20;
 
 /// Returns the device files of this machine's GPUs that the process of this user cannot open.
 pub(super) fn list_closed_files(folder: &Path, uid: Option<u32>, status: &str) -> Vec<FileTry> {
@@ -21,41 +27,76 @@ pub(super) fn list_closed_files(folder: &Path, uid: Option<u32>, status: &str) -
         files.push(format!("/dev/nvidia{}", gpu.device_minor));
     }
     let mut closed = Vec::new();
+    let Ok(devices) = file_in_root(folder, "/dev") else {
+        return closed;
+    };
+    let how = if is_in_memory(folder, &devices) {
+        ResolveFlags::empty()
+    } else {
+        ResolveFlags::CACHED
+    };
     for file in files {
-        closed.extend(closed_file(folder, &file, uid, &groups));
+        let name = file.trim_start_matches("/dev/");
+        closed.extend(closed_file(
+            &file,
+            look_up(&devices, name, how),
+            uid,
+            &groups,
+        ));
     }
     closed
 }
 
-/// Returns a file as this user sees it in the file system of the process, if it cannot be opened there. A denial by a
-/// device cgroup cannot be seen from outside.
-fn closed_file(folder: &Path, file: &str, uid: u32, groups: &[u32]) -> Option<FileTry> {
-    let path = folder.join("root").join(file.trim_start_matches('/'));
-    let found = attempts::about(file, &path, None);
-    let error = match (found.mode, found.owner) {
-        (Some(mode), Some((owner, group))) => {
-            let shift = if owner == uid {
-                6
-            } else if groups.contains(&group) {
-                3
-            } else {
-                0
-            };
-            let may = uid == 0 || (mode >> shift) & 0o6 == 0o6;
-            (!may).then_some("EACCES")
-        }
-        // A user who may not look at its root cannot know this.
-        _ => fs::symlink_metadata(folder.join("root/dev"))
-            .is_ok()
-            .then_some("ENOENT"),
+/// Returns `true` if a directory of a process lies in memory, so that looking for a name in it asks no file server.
+fn is_in_memory(folder: &Path, directory: &OwnedFd) -> bool {
+    let Ok(found) = stat_file(directory) else {
+        return false;
     };
-    error.map(|error| FileTry {
-        error: Some(error.to_string()),
-        ..found
-    })
+    let mount = format!("{} ", found.stx_mnt_id);
+    let mounts = read_text(folder.join("mountinfo"), MOST_MOUNTS);
+    let mut lines = mounts.lines().filter(|line| line.starts_with(&mount));
+    lines.any(|line| line.contains(" - tmpfs ") || line.contains(" - devtmpfs "))
 }
 
-/// Returns the directory in which the process of this user looks for MPS, if it has a control pipe.
+/// Returns a file of the process as its user sees it, if it cannot be opened there. A denial by a device cgroup cannot
+/// be seen from outside.
+fn closed_file(
+    file: &str,
+    found: rustix::io::Result<OwnedFd>,
+    uid: u32,
+    groups: &[u32],
+) -> Option<FileTry> {
+    let mut tried = FileTry {
+        file: file.to_owned(),
+        error: Some("ENOENT".to_owned()),
+        mode: None,
+        owner: None,
+        device: None,
+    };
+    let found = match found {
+        Ok(found) => stat_file(&found).ok()?,
+        Err(Errno::NOENT) => return Some(tried),
+        Err(_) => return None,
+    };
+    let shift = if found.stx_uid == uid {
+        6
+    } else if groups.contains(&found.stx_gid) {
+        3
+    } else {
+        0
+    };
+    if uid == 0 || (found.stx_mode >> shift) & 0o6 == 0o6 {
+        return None;
+    }
+    tried.error = Some("EACCES".to_owned());
+    tried.mode = Some(u32::from(found.stx_mode) & 0o7777);
+    tried.owner = Some((found.stx_uid, found.stx_gid));
+    tried.device = Some((found.stx_rdev_major, found.stx_rdev_minor));
+    Some(tried)
+}
+
+/// Returns the directory in which the process of this user looks for MPS, if it has a control pipe that the user or root
+/// made, as in [`place::has_control_pipe`].
 pub(super) fn mps_folder(
     folder: &Path,
     variables: Option<&BTreeMap<String, String>>,
@@ -64,12 +105,18 @@ pub(super) fn mps_folder(
     let named = variables?
         .get("CUDA_MPS_PIPE_DIRECTORY")
         .map_or("/tmp/nvidia-mps", String::as_str);
-    let path = folder.join("root").join(named.trim_start_matches('/'));
-    place::has_control_pipe(&path, uid?).then(|| named.to_string())
+    for path in [named.to_owned(), format!("{named}/control")] {
+        let found = stat_file(&file_in_root(folder, &path).ok()?).ok()?;
+        if ![0, uid?].contains(&found.stx_uid) {
+            return None;
+        }
+    }
+    Some(named.to_owned())
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
     use std::os::unix::fs::{MetadataExt as _, lchown};
 
     use super::*;

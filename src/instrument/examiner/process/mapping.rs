@@ -6,12 +6,15 @@ use std::path::Path;
 
 use cuda_pitfalls_core::holding::ProcessLibrary;
 use rustix::fs::{
-    AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, StatxFlags, openat, openat2, statx,
+    AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, Statx, StatxFlags, openat, openat2, statx,
 };
 
+use super::super::files::link_of_mapping;
 use crate::bounded::read_bytes;
 use crate::mapped;
 
+/// The most libraries that are kept.
+const MOST_LIBRARIES: usize = 64;
 /// The largest file that is read.
 const MOST_FILE: u64 = 64 << 20;
 
@@ -31,7 +34,7 @@ pub(super) fn list_libraries(maps: &[u8]) -> Vec<ProcessLibrary> {
             path,
             is_deleted,
         };
-        if !found.contains(&one) {
+        if found.len() < MOST_LIBRARIES && !found.contains(&one) {
             found.push(one);
         }
     }
@@ -76,7 +79,7 @@ pub(super) fn parse_beginning(line: &str) -> Option<MappedFile<'_>> {
 pub(super) fn read_mapped_file(folder: &Path, mapped: &MappedFile<'_>) -> io::Result<Vec<u8>> {
     let path = OFlags::PATH | OFlags::CLOEXEC;
     // The kernel opens the mapped file itself here, for those who may ask.
-    let link = folder.join("map_files").join(mapped.range);
+    let link = link_of_mapping(folder, mapped.range);
     let (file, is_certain) = match openat(CWD, link, path, Mode::empty()) {
         Ok(file) => (file, true),
         Err(_) => (file_in_root(folder, mapped.path)?, false),
@@ -93,19 +96,41 @@ pub(super) fn read_mapped_file(folder: &Path, mapped: &MappedFile<'_>) -> io::Re
     read_bytes(format!("/proc/self/fd/{}", file.as_raw_fd()), MOST_FILE)
 }
 
-/// Returns the file at a path in the file system of a process, unopened. The kernel reports the path without links, so
-/// none is followed.
-fn file_in_root(folder: &Path, path: &str) -> io::Result<OwnedFd> {
+/// Returns the facts about an unopened file. No file server gets a request.
+pub(super) fn stat_file(file: &OwnedFd) -> io::Result<Statx> {
+    let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
+    Ok(statx(file, "", flags, StatxFlags::MNT_ID)?)
+}
+
+/// Returns the file or link at a path in the file system of a process, unopened. The kernel reports paths without links,
+/// so none is followed. Only names that the kernel has in memory are found, as it has those of files in use: the process
+/// may have named a file server that never answers.
+pub(super) fn file_in_root(folder: &Path, path: &str) -> io::Result<OwnedFd> {
     let root = openat(
         CWD,
         folder.join("root"),
         OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC,
         Mode::empty(),
     )?;
-    let flags = OFlags::PATH | OFlags::CLOEXEC;
-    let within = ResolveFlags::IN_ROOT | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+    let within = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS | ResolveFlags::CACHED;
     let path = path.trim_start_matches('/');
-    Ok(openat2(root, path, flags, Mode::empty(), within)?)
+    Ok(look_up(&root, path, within)?)
+}
+
+/// Returns the file or link with a name, unopened.
+pub(super) fn look_up(
+    folder: &OwnedFd,
+    path: &str,
+    how: ResolveFlags,
+) -> rustix::io::Result<OwnedFd> {
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    openat2(
+        folder,
+        path,
+        flags,
+        Mode::empty(),
+        how | ResolveFlags::NO_SYMLINKS,
+    )
 }
 
 #[cfg(test)]

@@ -11,12 +11,10 @@ use object::{Object as _, ObjectSymbol as _};
 use super::super::place::is_about_cuda;
 use super::mapping::{self, MappedFile};
 
-/// The longest value of a variable that is kept, in bytes, the text in place of a longer one, and the most variables
-/// and bytes.
+/// The longest value of a variable that is kept, in bytes, the text in place of a longer one, and the most bytes.
 const LONGEST_VALUE: usize = 4 << 10;
 const TOO_LONG: &str = "(too long)";
-const MOST_KEPT: usize = 128;
-const MOST_KEPT_BYTES: usize = 1 << 20;
+const MOST_KEPT: usize = 64 << 10;
 
 const MOST_VARIABLES: u64 = 16 << 10;
 /// Maximum length of a variable, in bytes.
@@ -25,10 +23,19 @@ const SHORT_VARIABLE: usize = 2 << 10;
 /// Maximum memory of a process that is examined, in total.
 const MOST_LOOKED_AT: usize = 64 << 20;
 
-/// Returns the CUDA variables in the text of an environment.
-pub(super) fn parse_variables(text: &[u8]) -> BTreeMap<String, String> {
-    let entries = text.split(|byte| *byte == 0).filter_map(parse_variable);
-    entries.take(MOST_KEPT).collect()
+/// Returns the CUDA variables in the text of an environment; `None` if they are too long.
+pub(super) fn parse_variables(text: &[u8]) -> Option<BTreeMap<String, String>> {
+    let (mut found, mut kept) = (BTreeMap::new(), 0);
+    for entry in text.split(|byte| *byte == 0) {
+        if let Some((name, value)) = parse_variable(entry) {
+            kept += name.len() + value.len();
+            found.insert(name, value);
+        }
+        if kept > MOST_KEPT {
+            return None;
+        }
+    }
+    Some(found)
 }
 
 fn parse_variable(entry: &[u8]) -> Option<(String, String)> {
@@ -56,14 +63,12 @@ pub(super) fn read_current(folder: &Path, maps: &[u8]) -> Option<BTreeMap<String
             return Some(found);
         }
         let text = read_string(&memory, entry, &mut looked_at)?;
-        if let Some((name, value)) = parse_variable(&text)
-            && found.len() < MOST_KEPT
-        {
+        if let Some((name, value)) = parse_variable(&text) {
             kept += name.len() + value.len();
             found.insert(name, value);
         }
         // The process chooses how many there are and whether they overlap.
-        if looked_at > MOST_LOOKED_AT || kept > MOST_KEPT_BYTES {
+        if looked_at > MOST_LOOKED_AT || kept > MOST_KEPT {
             return None;
         }
     }
@@ -132,4 +137,20 @@ fn environ_in_file(folder: &Path, mapped: &MappedFile<'_>) -> Option<u64> {
         mapped.start
     };
     base.checked_add(found.address())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn variables_that_are_too_long_are_not_kept() {
+        let mut text = Vec::new();
+        for index in 0..16 {
+            text.extend(format!("CUDA_X{index}={}\0", "\x01".repeat(4_000)).into_bytes());
+        }
+        assert_eq!(parse_variables(&text).map(|found| found.len()), Some(16));
+        text.extend_from_within(..);
+        assert_eq!(parse_variables(&text), None);
+    }
 }

@@ -1,6 +1,7 @@
 //! Names for the frames of a stopped thread, from its process's files and memory.
 
 use std::collections::BTreeMap;
+use std::os::unix::fs::MetadataExt as _;
 
 use blazesym::symbolize::source::{Elf, Source};
 use blazesym::symbolize::{Input, Symbolized, Symbolizer};
@@ -19,6 +20,8 @@ enum StackError {
     Mappings { pid: u32, why: String },
     #[error("the Python of process {pid} cannot be read: {why}")]
     Interpreter { pid: u32, why: String },
+    #[error("a library of the Python of process {0} was replaced")]
+    Replaced(u32),
     #[error("the Python stack cannot be read: {0}")]
     Frames(String),
 }
@@ -209,6 +212,10 @@ impl StackReader {
 
 /// Returns the stack of the main thread of a process that goes on meanwhile; `None` if it has no Python.
 pub(super) fn read_main_thread(pid: u32) -> Option<PythonStack> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
+    if !text.lines().all(|line| is_mapped_by_name(pid, line)) {
+        return Some(failed_stack(&StackError::Replaced(pid)));
+    }
     let mut spy = match open(pid) {
         PythonMemory::Readable(spy) => spy,
         PythonMemory::Absent => return None,
@@ -222,6 +229,32 @@ pub(super) fn read_main_thread(pid: u32) -> Option<PythonStack> {
         }
     }
     Some(failed_stack(&StackError::Frames(last)))
+}
+
+/// Returns `false` for a library of Python whose name now leads to another file. py-spy opens such libraries by name, and
+/// the process may have put a link there.
+fn is_mapped_by_name(pid: u32, line: &str) -> bool {
+    let (range, path) = (line.split(' ').next(), line.find('/'));
+    let (Some(range), Some(path)) = (range, path.and_then(|at| line.get(at..))) else {
+        return true;
+    };
+    if !path.contains("/libpython") {
+        return true;
+    }
+    let ends: Vec<&str> = range
+        .split('-')
+        .map(|end| end.trim_start_matches('0'))
+        .collect();
+    let mapped = std::fs::metadata(format!("/proc/{pid}/map_files/{}", ends.join("-")));
+    let Ok(named) = std::fs::symlink_metadata(format!("/proc/{pid}/root{path}")) else {
+        return false;
+    };
+    let is_same = match mapped {
+        Ok(mapped) => (mapped.dev(), mapped.ino()) == (named.dev(), named.ino()),
+        // Only root may use these links.
+        Err(error) => error.kind() == std::io::ErrorKind::PermissionDenied,
+    };
+    named.is_file() && is_same
 }
 
 fn failed_stack(why: &StackError) -> PythonStack {
@@ -365,6 +398,8 @@ fn open(pid: u32) -> PythonMemory {
     }
     let config = Config {
         blocking: py_spy::config::LockingStrategy::NonBlocking,
+        // Shortening looks for files at paths that the process chooses.
+        full_filenames: true,
         ..Config::default()
     };
     match PythonSpy::new(pid as i32, &config) {
@@ -404,6 +439,8 @@ fn read_mappings(pid: u32) -> Result<Vec<Mapping>, StackError> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::fd::AsRawFd as _;
+
     use super::*;
 
     #[test]
@@ -420,6 +457,38 @@ mod tests {
             assert_eq!(frames.len(), kept);
             assert!(has_users(&frames));
             assert_eq!(frames[kept - 1].function, "outermost");
+        }
+    }
+
+    #[test]
+    fn library_of_python_that_was_replaced_is_not_opened() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("libpython3.12.so.1.0");
+        std::fs::write(&path, [0; 8192]).unwrap();
+        let file = std::fs::File::open(&path).unwrap();
+        // SAFETY: the mapping is new, and stays.
+        let mapped = unsafe {
+            let flags = libc::MAP_PRIVATE;
+            libc::mmap(
+                std::ptr::null_mut(),
+                4096,
+                libc::PROT_READ,
+                flags,
+                file.as_raw_fd(),
+                0,
+            )
+        };
+        assert_ne!(mapped, libc::MAP_FAILED);
+        let pid = std::process::id();
+        for is_replaced in [false, true] {
+            if is_replaced {
+                std::fs::remove_file(&path).unwrap();
+                let deleted = format!("{} (deleted)", path.display());
+                std::os::unix::fs::symlink("/etc/passwd", deleted).unwrap();
+            }
+            let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+            let is_readable = maps.lines().all(|line| is_mapped_by_name(pid, line));
+            assert_eq!(is_readable, !is_replaced);
         }
     }
 }
