@@ -44,7 +44,7 @@ pub(crate) enum DoctorError {
     #[error("there is no process {0} here (in a container, only its own processes are visible)")]
     NoProcess(u32),
     /// A process could not be killed.
-    #[error("a process that {0} could not be killed, because the driver of this machine is stuck")]
+    #[error("a process that {0} is stuck")]
     Unkillable(&'static str),
     /// The user stopped it.
     #[error("interrupted")]
@@ -220,7 +220,12 @@ impl Doctor {
         match answer {
             Ok(examined) if !examined.is_unkillable => Ok(examined),
             Ok(_) | Err(SupervisorError::Unkillable(_)) => {
-                Err(DoctorError::Unkillable("starts a library"))
+                Err(DoctorError::Unkillable(match want {
+                    Want::Scan { .. } | Want::Stack { .. } => {
+                        "reads other processes could not be killed, because a file system or the driver of this machine"
+                    }
+                    _ => "starts a library could not be killed, because the driver of this machine",
+                }))
             }
             // This is about our own process, and shows nothing about CUDA.
             Err(error @ SupervisorError::Unwatched(_)) => {

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use cuda_pitfalls_core::clock;
 use cuda_pitfalls_core::examination::{ExaminerMessage, LibraryStart, Started, Want};
@@ -17,8 +18,9 @@ use crate::host;
 
 /// Time limit for the reader of one process, in milliseconds.
 const READ_MS: u64 = 5_000;
-/// Time limit for a Python stack, in milliseconds.
+/// Time limit for a Python stack, in milliseconds, and the time after which no further one is read.
 const STACK_MS: u64 = 5_000;
+const ALL_STACKS: Duration = Duration::from_secs(15);
 /// The end of a process of ours that did not answer in time.
 const HANG: &str = "hang";
 /// The number of processes at which a reader may hang before the rest is given up.
@@ -75,17 +77,12 @@ impl Doctor {
         }
         self.scan_processes(request.only, &mut scan)?;
         if request.stacks {
-            let mut hangs = 0;
+            let began = Instant::now();
             for process in &mut scan.processes {
-                if hangs == MOST_HANGS {
+                if began.elapsed() > ALL_STACKS {
                     break;
                 }
                 process.stack = self.read_stack(process)?;
-                let error = process
-                    .stack
-                    .as_ref()
-                    .and_then(|stack| stack.error.as_deref());
-                hangs += usize::from(error == Some(HANG));
             }
         }
         Ok(scan)
