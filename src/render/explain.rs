@@ -268,6 +268,7 @@ fn advice_blocks(advice: &Advice, shown: ShownCauses<'_>) -> Vec<Block> {
     if more > 0 {
         blocks.push(Block::paragraph(format!("{more} more with --all.")));
     }
+    blocks.extend(advice.releases_sentence().map(Block::paragraph));
     if !advice.causes.iter().any(ErrorCause::is_measured) {
         blocks.push(Block::paragraph(
             "None of these causes has been measured yet.",

@@ -64,6 +64,9 @@ fn write_advice(out: &mut String, advice: &Advice) {
         }
         out.push('\n');
     }
+    if let Some(releases) = advice.releases_sentence() {
+        let _ = writeln!(out, "\n{releases}");
+    }
     if advice.doctor {
         out.push_str(
             "\nOn the affected machine, [`cuda-pitfalls doctor`](doctor.md) determines the cause.\n",

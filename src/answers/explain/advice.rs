@@ -1,6 +1,7 @@
 //! Known errors and messages: their numbers, their texts, their causes and the advice about them. The data is read from
 //! `scenarios/errors.toml`.
 
+use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
 use super::xid::all_xids;
@@ -44,12 +45,21 @@ pub struct Advice {
     /// Messages that programs print.
     #[serde(default)]
     pub says: Vec<String>,
+    /// For each of `says`, the newest release in whose files it was found; empty if it was found in none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub seen_in: Vec<String>,
     /// Meaning in a sentence.
     pub means: String,
     /// Possible causes. Their likelihood was not measured.
     pub causes: Vec<ErrorCause>,
     /// First thing to do.
     pub first: String,
+    /// Releases for which it was read or measured, such as `torch 2.15.0`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub read_in: Vec<String>,
+    /// Day of `seen_in` and `read_in`, such as 2026-11-29.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub read_on: Option<String>,
     /// `true` if `doctor` can determine the cause on the machine where the error occurs.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub doctor: bool,
@@ -93,6 +103,19 @@ pub struct ReadFor {
     pub versions: String,
     /// Day, such as 2026-11-28.
     pub on: String,
+}
+
+impl Advice {
+    /// Returns the sentence about the releases for which it was read, or in whose files its messages were found.
+    pub fn releases_sentence(&self) -> Option<String> {
+        let on = self.read_on.as_ref()?;
+        if !self.read_in.is_empty() {
+            return Some(format!("Read for {} ({on}).", self.read_in.join(", ")));
+        }
+        let seen: BTreeSet<&str> = self.seen_in.iter().map(String::as_str).collect();
+        let found: Vec<&str> = seen.into_iter().filter(|seen| !seen.is_empty()).collect();
+        Some(format!("Messages found in {} ({on}).", found.join(", ")))
+    }
 }
 
 impl ErrorCause {
@@ -214,6 +237,7 @@ pub(super) fn advice_of_file(id: &str) -> Option<&'static Advice> {
 
 #[cfg(test)]
 mod tests {
+    use cuda_pitfalls_core::scenario::framework::frameworks;
     use cuda_pitfalls_core::scenario::symptom;
 
     use super::*;
@@ -250,6 +274,47 @@ mod tests {
                 "{id}"
             );
         }
+    }
+
+    #[test]
+    fn advice_that_names_a_framework_names_its_release() {
+        let mut named = 0;
+        for advice in all_advice() {
+            let id = &advice.id;
+            let releases: Vec<&String> = advice.read_in.iter().chain(&advice.seen_in).collect();
+            for release in &releases {
+                let version = release.rsplit(' ').next().unwrap_or_default();
+                assert!(
+                    release.is_empty() || version.starts_with(char::is_numeric),
+                    "{id}: {release}"
+                );
+            }
+            assert!(
+                advice.seen_in.is_empty() || advice.seen_in.len() == advice.says.len(),
+                "{id}"
+            );
+            let has_release = releases.iter().any(|release| !release.is_empty());
+            assert_eq!(has_release, advice.read_on.is_some(), "{id}");
+            if names_framework(&advice.means) {
+                named += 1;
+                assert!(has_release, "{id}");
+            }
+        }
+        assert!(named > 30, "{named}");
+    }
+
+    /// Returns `true` if one of the words of a text is a name of a framework.
+    fn names_framework(text: &str) -> bool {
+        let text = text.to_lowercase();
+        text.split(is_word_end).any(|part| {
+            frameworks()
+                .iter()
+                .any(|known| known.name == part || known.words.iter().any(|word| word == part))
+        })
+    }
+
+    fn is_word_end(letter: char) -> bool {
+        !letter.is_alphanumeric() && letter != '_'
     }
 
     #[test]

@@ -136,6 +136,7 @@ fn xid_advice(xid: &Xid, file: &XidFile) -> Advice {
         id: xid.id(),
         codes: Vec::new(),
         says: vec![format!("Xid {}", xid.code), xid.name.clone()],
+        seen_in: Vec::new(),
         means: shared.map_or_else(
             || xid.sentence(),
             |shared| format!("{} {}", xid.sentence(), shared.means),
@@ -145,6 +146,8 @@ fn xid_advice(xid: &Xid, file: &XidFile) -> Advice {
             || xid.first.sentence().to_owned(),
             |shared| shared.first.clone(),
         ),
+        read_in: Vec::new(),
+        read_on: None,
         doctor: false,
         harmless: false,
     }
