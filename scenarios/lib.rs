@@ -99,6 +99,8 @@ pub const MEASURED_VARIABLES: &str = include_str!("surveys/env.toml");
 pub const MASKS: &str = include_str!("surveys/mask.toml");
 /// The lines of `survey python`.
 pub const LINES: &str = include_str!("surveys/python.toml");
+/// The packages of `survey imports`.
+pub const IMPORTS: &str = include_str!("surveys/imports.toml");
 /// The environments of `survey python --releases`.
 pub const RELEASES: &str = include_str!("surveys/releases.toml");
 /// The errors that frameworks are tested with.

@@ -9,7 +9,7 @@ use std::process::Command;
 
 use cuda_pitfalls::catalogue;
 use cuda_pitfalls::releases::{
-    DriverWitness, EnvironmentDocument, LineState, ReleaseRow, WitnessSeen,
+    DriverWitness, EnvironmentDocument, LineState, ReleaseRow, WitnessSeen, read_rows,
 };
 use cuda_pitfalls::survey;
 use cuda_pitfalls::survey::SurveyDocument;
@@ -125,6 +125,58 @@ fn each_line_has_an_answer_without_a_gpu() {
         !folder(&scratch).join("environments").exists(),
         "environments are removed"
     );
+}
+
+#[test]
+fn imports_are_measured_once_and_rendered() {
+    let scratch = Scratch::new();
+    let folder = scratch.at("imports");
+    let ask = |packages: &str| {
+        let mut command = command(
+            &scratch,
+            &[
+                "survey",
+                "imports",
+                "--rows",
+                "tests/installed/imports.toml",
+                "--allow",
+                "code",
+                "--on",
+                "sim",
+                "--bare",
+                "--jobs",
+                "2",
+                "--resume",
+                &folder,
+            ],
+        );
+        command.env("CUDA_PITFALLS_TEST_PACKAGES", root().join(packages));
+        scratch.ran(command).ended(0, "ok");
+        fs::read_to_string(scratch.path().join("imports/imports.ndjson")).expect("rows")
+    };
+    let first = ask("tests/surveyed/site-packages");
+    let rows = read_rows(&first).expect("rows");
+    let found: Vec<(&str, LineState)> = rows
+        .iter()
+        .map(|row| (row.line.as_str(), row.state))
+        .collect();
+    let expected = [
+        (
+            "from framework import device_count; device_count()",
+            LineState::Yes,
+        ),
+        ("import framework.absent", LineState::Absent),
+    ];
+    assert_eq!(found, expected, "{first}");
+    assert_eq!(ask("tests/no-such-folder"), first, "nothing is asked again");
+    let page = scratch.ran(scratch.command(&["render", &folder, "--as", "markdown"]));
+    for words in [
+        "## Calls cuInit (1)",
+        "## No answer (1)",
+        "ModuleNotFoundError",
+    ] {
+        assert!(page.stdout.contains(words), "{}", page.stdout);
+    }
 }
 
 #[test]

@@ -5,6 +5,7 @@
 //! breaks forked children: `cuInit` fails there, but it is called. Each line runs twice: with a distribution's libcuda
 //! and no NVML, and with the fake driver and an NVML that has two GPUs. If the two differ, a third attempt decides.
 
+mod imports;
 mod list;
 mod matrix;
 mod reading;
@@ -13,6 +14,10 @@ mod row;
 mod tests;
 mod versions;
 
+pub use imports::{
+    IMPORTS_FILE, ImportFacts, ImportList, ImportRow, ImportedPackage, built_in_imports,
+    inputs_hash, keep_newest, minor_version, read_imports, read_rows,
+};
 pub use list::{EnvironmentRequest, RequestError, bare_name, built_in, normalize_name, read};
 pub use matrix::{Column, Matrix, MatrixCell, MatrixChange, MatrixLine};
 pub use row::{DriverWitness, LineState, ReleaseRow, WitnessSeen};

@@ -5,6 +5,7 @@ mod calibrate;
 mod console;
 mod document;
 mod error;
+mod imports;
 mod junit;
 mod lock;
 pub(crate) mod options;
@@ -20,11 +21,12 @@ mod uv;
 
 pub(crate) use bisect::{BisectOptions, NvmlChoice};
 pub(crate) use error::RunError;
+pub(crate) use imports::read_rows as read_imports;
 pub(crate) use python::is_program;
 pub(crate) use releases::{documents as environment_documents, list_environments};
-pub(crate) use survey::SurveyOptions;
 pub(crate) use survey::python::{PythonOptions, list as python_list};
 pub(crate) use survey::select::name_takers;
+pub(crate) use survey::{SurveyOptions, SurveySubject};
 
 use calibrate::Calibrator;
 use console::Console;
@@ -66,7 +68,9 @@ pub(crate) fn survey(options: &SurveyOptions) -> Result<Exit, RunError> {
     // Options that exclude each other are reported before the machine is touched.
     survey::select::check(options)?;
     let mut console = Console::new(&options.run());
-    if options.python.requests.is_empty() {
+    if options.kind == SurveySubject::Imports {
+        imports::survey(options, launcher, &mut console)
+    } else if options.python.requests.is_empty() {
         survey::survey(options, launcher, &mut console)
     } else {
         releases::survey(options, launcher, &mut console)

@@ -31,6 +31,7 @@ pub mod full;
 mod health;
 mod html;
 pub mod impact;
+pub mod imports;
 pub mod issue;
 pub mod lines;
 pub mod listing;

@@ -42,6 +42,11 @@ pub fn word(state: LineState) -> &'static str {
     words(state).0
 }
 
+/// Returns the behavior of a line, as a clause: `calls cuInit`.
+pub(crate) fn clause(state: LineState) -> &'static str {
+    words(state).2
+}
+
 /// Legend of the signs in a text.
 const SIGNS: &str = "Y calls cuInit, which reads the mask   - does not   y only without NVML
 n only with NVML   . not with NVML; = without NVML

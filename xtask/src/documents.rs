@@ -9,7 +9,7 @@ use cuda_pitfalls::explain::{
     Explainer, QuestionTexts, Ranking, StoredTexts, entry_texts, make_stored_texts,
 };
 use cuda_pitfalls::known::{Known, KnownScenario};
-use cuda_pitfalls::releases::{self, LineReleases, Matrix};
+use cuda_pitfalls::releases::{self, ImportRow, LineReleases, Matrix};
 use cuda_pitfalls::render::survey::{self as survey_page, NamedSurvey};
 use cuda_pitfalls::report::{self, Report, StoreError, Stored};
 use cuda_pitfalls::scenario::Scenario;
@@ -65,6 +65,7 @@ pub fn make_documents() -> Result<MadeDocuments, TaskError> {
         reports.push((measured_report.name, measured_report.report));
     }
     let (matrix, surveys) = (release_matrix()?, committed_surveys()?);
+    let imports = import_rows()?;
     let lines = python::built_in().map_err(|invalid| invalid.path)?.lines;
     let asked = releases::line_releases(&matrix, &lines);
     let sources = KnownSources {
@@ -73,6 +74,7 @@ pub fn make_documents() -> Result<MadeDocuments, TaskError> {
         reports: &reports,
         surveys: &surveys,
         releases: &asked,
+        imports: &imports,
         lines: &lines,
         phrasings: &phrasings,
     };
@@ -97,6 +99,10 @@ pub fn make_documents() -> Result<MadeDocuments, TaskError> {
     documents.insert("scenarios/texts.json".to_owned(), texts);
     documents.extend(scenario_pages(&scenarios, &measured, &asked, &known));
     documents.extend(survey_pages(&matrix, &surveys));
+    documents.insert(
+        "docs/imports.md".to_owned(),
+        render::imports::page(&imports),
+    );
     documents.extend(pages_with_parts(&measured, &locked)?);
     documents.extend(schema_documents());
     documents.insert(tables::PLUGIN.to_owned(), tables::plugin_tables());
@@ -269,6 +275,15 @@ fn release_matrix() -> Result<Matrix, TaskError> {
         }
     }
     Ok(Matrix::new(&documents))
+}
+
+/// Returns the committed results of the imports of packages.
+///
+/// # Errors
+/// Returns an error if they cannot be read.
+pub fn import_rows() -> Result<Vec<ImportRow>, TaskError> {
+    let path = format!("reports/imports/{}", releases::IMPORTS_FILE);
+    Ok(releases::read_rows(&read_file(&path)?)?)
 }
 
 /// Returns the committed reports or surveys with this file name, each with the name of its directory.

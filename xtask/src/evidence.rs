@@ -6,7 +6,7 @@ use std::path::{Component, Path};
 use std::process::Command;
 
 use cuda_pitfalls::input::{PACKED, document_path};
-use cuda_pitfalls::releases::is_file_name;
+use cuda_pitfalls::releases::{IMPORTS_FILE, is_file_name};
 use cuda_pitfalls::report::{self, Stored};
 use cuda_pitfalls::survey::SurveyDocument;
 use cuda_pitfalls::trace::{Trace, is_trace};
@@ -94,11 +94,13 @@ fn files(reports: &Path, below: &str) -> Result<Vec<Listed>, TaskError> {
     Ok(found)
 }
 
-/// Returns `true` if a file with this name is packed when it is large. Documents of environments are not packed,
-/// because a run that resumes them rewrites them.
+/// Returns `true` if a file with this name is packed when it is large. Documents of environments and rows of imports are not
+/// packed, because a run that resumes them rewrites them.
 fn is_packable(name: &str) -> bool {
     let file = name.rsplit('/').next().unwrap_or_default();
-    (name.ends_with(".json") || name.ends_with(".ndjson")) && !is_file_name(file)
+    (name.ends_with(".json") || name.ends_with(".ndjson"))
+        && !is_file_name(file)
+        && file != IMPORTS_FILE
 }
 
 /// Replaces a document by its packed file, unless it is packed.

@@ -12,15 +12,15 @@ use cuda_pitfalls::known::{
     Word,
 };
 use cuda_pitfalls::machine::Machine;
-use cuda_pitfalls::releases::LineReleases;
-use cuda_pitfalls::render::releases;
+use cuda_pitfalls::releases::{ImportRow, LineReleases};
 use cuda_pitfalls::render::survey::NamedSurvey;
+use cuda_pitfalls::render::{imports, releases};
 use cuda_pitfalls::report::Report;
 use cuda_pitfalls::scenario::{Scenario, environment, symptom};
 use cuda_pitfalls::survey::SurveyKind;
 use cuda_pitfalls::survey::env::EnvRow;
 use cuda_pitfalls::survey::python::{PythonLine, PythonRow};
-use cuda_pitfalls::text::counts::tally_items;
+use cuda_pitfalls::text::counts::{counted, tally_items};
 use cuda_pitfalls::text::versions::{Version, name, number};
 use cuda_pitfalls::verdict::Provenance;
 use cuda_pitfalls::{cli, diagnosis};
@@ -42,6 +42,8 @@ pub struct KnownSources<'s> {
     pub surveys: &'s [(SurveyKind, Vec<NamedSurvey>)],
     /// Results of each line in one release after another.
     pub releases: &'s [LineReleases],
+    /// Results of the imports of packages.
+    pub imports: &'s [ImportRow],
     /// The lines of the survey.
     pub lines: &'s [PythonLine],
     /// Texts that users wrote in threads.
@@ -178,6 +180,7 @@ impl KnownSources<'_> {
     fn lines(&self, measured: &[(PythonRow, String)]) -> Vec<KnownEntry> {
         let mut ids: Vec<&String> = measured.iter().map(|(row, _)| &row.id).collect();
         ids.extend(self.releases.iter().map(|facts| &facts.line));
+        ids.extend(self.imports.iter().map(|row| &row.line));
         let mut known = BTreeSet::new();
         ids.retain(|id| known.insert(*id));
         ids.iter().map(|id| self.line(id, &ids, measured)).collect()
@@ -206,6 +209,12 @@ impl KnownSources<'_> {
             sentences.push(format!("Measured without a GPU: {}.", released.join("; ")));
             grounds.push(format!("{release_count} releases without a GPU"));
         }
+        let imported: Vec<&ImportRow> = self.imports.iter().filter(|row| row.line == id).collect();
+        if !imported.is_empty() {
+            let told = imports::sentences(&imported).join("; ");
+            sentences.push(format!("Imported without a GPU: {id} {told}."));
+            grounds.push(counted(imported.len(), "import") + " without a GPU");
+        }
         let mut names = vec![id.to_owned()];
         names.extend(last_part_alone(id, all).map(str::to_owned));
         let mut scenarios = Vec::new();
@@ -216,8 +225,10 @@ impl KnownSources<'_> {
         }
         let page = if facts.is_some() {
             "docs/surveys/python.md"
-        } else {
+        } else if imported.is_empty() {
             "docs/surveys/releases.md"
+        } else {
+            "docs/imports.md"
         };
         KnownEntry {
             names,

@@ -8,6 +8,7 @@ pub mod documents;
 pub mod errors;
 pub mod evidence;
 pub mod explain;
+pub mod fresh;
 pub mod known;
 #[path = "../../tests/common/evidence.rs"]
 mod listed;

@@ -1,10 +1,12 @@
 //! `cargo xtask bless` writes the generated documents, and then the outputs that pages show. `cargo xtask check` lists
 //! documents that are out of date. `cargo xtask evidence reports/FOLDER…` adds measurements to the list of evidence.
+//! `cargo xtask fresh FILE` lists what was measured or read in a release that is no longer the newest: FILE has lines
+//! such as `torch==2.15.0`, from an index of packages.
 
 use std::process::{Command, ExitCode};
 
 use xtask::documents::{bless_documents, make_documents, root, stale_documents};
-use xtask::{TaskError, evidence};
+use xtask::{TaskError, evidence, fresh};
 
 fn main() -> ExitCode {
     let task = std::env::args().nth(1).unwrap_or_default();
@@ -13,19 +15,24 @@ fn main() -> ExitCode {
         "evidence" if !folders.is_empty() => {
             evidence::list(root(), &folders).map(|added| (added, "evidence:"))
         }
+        "fresh" if folders.len() == 1 => {
+            fresh::outdated(&folders[0]).map(|old| (old, "a newer release exists:"))
+        }
         "bless" => bless_all().map(|written| (written, "written:")),
         "check" => make_documents()
             .and_then(|made| stale_documents(&made.documents))
             .map(|stale| (stale, "out of date; `cargo xtask bless` writes it anew:")),
         _ => {
-            eprintln!("usage: cargo xtask <bless|check|evidence reports/FOLDER...>");
+            eprintln!("usage: cargo xtask <bless|check|evidence reports/FOLDER...|fresh FILE>");
             return ExitCode::from(2);
         }
     };
     match found {
         Ok((paths, what)) => {
             paths.iter().for_each(|path| println!("{what} {path}"));
-            ExitCode::from(u8::from(task == "check" && !paths.is_empty()))
+            ExitCode::from(u8::from(
+                matches!(task.as_str(), "check" | "fresh") && !paths.is_empty(),
+            ))
         }
         Err(error) => {
             eprintln!("{error}");

@@ -201,10 +201,10 @@ impl WitnessSeen {
             only_version: false,
             called_before,
             needs_gpu,
-            calls_cuinit: match invalid {
-                None => seen.calls_cuinit,
-                Some(_) => None,
-            },
+            // A line that crashed or hung after the call has called it.
+            calls_cuinit: seen
+                .calls_cuinit
+                .filter(|calls| *calls || invalid.is_none()),
             init_status: seen.init_status,
             child,
             at: seen.at,

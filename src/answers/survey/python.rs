@@ -11,7 +11,7 @@ mod seen;
 pub use control::{Control, instrument_controls};
 pub use list::{List, MOST_BYTES, PythonLine, built_in, read};
 pub use returned::Returned;
-pub use seen::{ProgramMessages, PythonAttempt, Raised, made, stack_of_init};
+pub use seen::{ProgramMessages, PythonAttempt, Raised, SideEffects, made, stack_of_init};
 
 use std::collections::BTreeMap;
 

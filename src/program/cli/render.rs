@@ -37,6 +37,10 @@ pub(super) fn render(arguments: &RenderArguments) -> Exit {
     }
     match StoredDocument::read(path) {
         Ok((StoredDocument::Matrix(matrix), _)) => render_matrix(&matrix, *form),
+        Ok((StoredDocument::Imports(rows), _)) => print_document(
+            render::imports::as_format(&rows, *form, terminal::screen(&std::io::stdout())),
+            "--as: a survey of imports can be rendered as text, markdown or html",
+        ),
         Ok((StoredDocument::Trace(trace), path)) => render_trace(&trace, &path, *form),
         Ok((StoredDocument::Survey(survey), path)) => {
             let (path, screen) = (path.to_string_lossy(), terminal::screen(&std::io::stdout()));

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use super::output::CliError;
-use crate::run::environment_documents;
-use cuda_pitfalls_answers::releases::Matrix;
+use crate::run::{environment_documents, read_imports};
+use cuda_pitfalls_answers::releases::{IMPORTS_FILE, ImportRow, Matrix};
 use cuda_pitfalls_answers::survey::{SurveyDocument, SurveyKind};
 use cuda_pitfalls_core::input::document_path;
 use cuda_pitfalls_core::report::{REPORT, Stored, StoredReport};
@@ -17,12 +17,22 @@ pub(super) enum StoredDocument {
     Survey(Box<SurveyDocument>),
     Trace(Box<Trace>),
     Matrix(Box<Matrix>),
+    Imports(Vec<ImportRow>),
 }
 
 impl StoredDocument {
     /// Reads the document that a path refers to: the matrix of releases, a trace, a survey or a report. Returns the
     /// document and its path.
     pub(super) fn read(path: &Path) -> Result<(StoredDocument, PathBuf), CliError> {
+        let imports = if path.is_dir() {
+            path.join(IMPORTS_FILE)
+        } else {
+            path.to_path_buf()
+        };
+        if imports.ends_with(IMPORTS_FILE) && imports.is_file() {
+            let rows = read_imports(&imports).map_err(|error| error.to_string())?;
+            return Ok((StoredDocument::Imports(rows), imports));
+        }
         let documents = environment_documents(path)?;
         if !documents.is_empty() {
             return Ok((
@@ -49,6 +59,7 @@ impl StoredDocument {
             StoredDocument::Survey(_) => "survey",
             StoredDocument::Trace(_) => "trace",
             StoredDocument::Matrix(_) => "matrix of releases",
+            StoredDocument::Imports(_) => "survey of imports",
         }
     }
 }

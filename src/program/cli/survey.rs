@@ -7,10 +7,9 @@ use clap::ArgMatches;
 use clap::parser::ValueSource;
 
 use super::output::{CliError, Outcome, end_run, fail, print_text};
-use crate::run::{self, PythonOptions, SurveyOptions};
+use crate::run::{self, PythonOptions, SurveyOptions, SurveySubject};
 use cuda_pitfalls_answers::exit::Exit;
 use cuda_pitfalls_answers::releases::EnvironmentRequest;
-use cuda_pitfalls_answers::survey::SurveyKind;
 use cuda_pitfalls_render::survey as render;
 
 /// Returns the environments of the command line.
@@ -70,14 +69,14 @@ pub(super) fn refuse_other_options(matches: &ArgMatches) -> Result<(), Exit> {
     let Some(("survey", given)) = matches.subcommand() else {
         return Ok(());
     };
-    let Some(kind) = given.get_one::<SurveyKind>("kind") else {
+    let Some(kind) = given.get_one::<SurveySubject>("kind") else {
         return Ok(());
     };
     for id in given.ids() {
         let is_given = given.value_source(id.as_str()) == Some(ValueSource::CommandLine);
         let option = format!("--{}", id.as_str().replace('_', "-"));
         // All surveys accept a single libcudart.
-        if !is_given || kind.kind_file().takes(&option) || option == "--libcudart" {
+        if !is_given || kind.kind().kind_file().takes(&option) || option == "--libcudart" {
             continue;
         }
         if let Some(takers) = run::name_takers(&option) {
@@ -96,7 +95,7 @@ fn print_lines(rows: Option<&Path>) -> Outcome {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use cuda_pitfalls_answers::survey::SurveyKind;
 
     /// The help of such an option begins with the name of its kind.
     #[test]

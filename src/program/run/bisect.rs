@@ -521,7 +521,7 @@ impl Trials<'_> {
 /// Returns the variables of a command: the caller's, with those of an environment, and without a mask.
 fn command_environment(made: &Made) -> BTreeMap<OsString, OsString> {
     let mut environment: BTreeMap<OsString, OsString> = std::env::vars_os().collect();
-    for (name, value) in uv::variables(made) {
+    for (name, value) in uv::variables(&made.folder) {
         match value {
             Some(value) => environment.insert(name, value),
             None => environment.remove(&name),

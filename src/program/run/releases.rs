@@ -16,7 +16,7 @@ use super::progress::Progress;
 use super::session::{Launcher, Session};
 use super::survey::python::attempt::{Attempts, Ground, RowJob};
 use super::survey::python::pool;
-use super::survey::python::{RowListError, file};
+use super::survey::python::{PythonOptions, RowListError, file};
 use super::survey::{SurveyOptions, select};
 use super::uv::{self, How, InstallError, Installer, Made};
 use cuda_pitfalls_answers::exit::Exit;
@@ -24,7 +24,7 @@ use cuda_pitfalls_answers::releases::{
     self, DriverWitness, EnvironmentDocument, EnvironmentRequest, Matrix, ReleaseEnvironment,
     ReleaseRow, WitnessAsked, WitnessSeen,
 };
-use cuda_pitfalls_answers::survey::python::{self, PythonLine, PythonRow};
+use cuda_pitfalls_answers::survey::python::{self, PythonLine, PythonRow, SideEffects};
 use cuda_pitfalls_core::clock;
 use cuda_pitfalls_core::report::{SchemaId, Store, StoreError, Stored};
 use cuda_pitfalls_core::scenario::python::unmet_requirement;
@@ -40,7 +40,7 @@ const TOLD_VERSION: u32 = simulated::NO_DEVICE_VERSION;
 /// Number of GPUs of the NVML that accompanies the simulated driver.
 const FAKE_GPUS: u32 = 2;
 /// The folder of environments, in the folder of the run.
-const WORK: &str = "environments";
+pub(super) const WORK: &str = "environments";
 
 /// Returns the environments of a file, or those of the built-in list.
 pub(crate) fn list_environments(
@@ -258,9 +258,10 @@ impl ReleaseSurvey<'_> {
             .callers_python(Some(&made.python), &self.lines)?;
         let lines = self.choose_lines(request);
         let jobs = self.options.python.job_count();
-        let attempts =
-            Attempts::new(&self.session, &made.python, None, 1, jobs).with(uv::variables(made));
-        if let Some(why) = self.ask_controls(&attempts, interrupt) {
+        let attempts = Attempts::new(&self.session, &made.python, None, 1, jobs)
+            .with(uv::variables(&made.folder));
+        let options = &self.options.python;
+        if let Some(why) = ask_controls(options, &attempts, &self.witnesses, interrupt) {
             self.console
                 .print_warnings(&[format!("{}: {why}", document.environment.name)]);
             document.environment.failed = Some(why);
@@ -353,7 +354,7 @@ impl ReleaseSurvey<'_> {
                     line,
                     wants_memory: false,
                 };
-                answer(attempts, &job, &self.witnesses, &made.folder)
+                answer(attempts, &job, &self.witnesses, &made.folder).map(|(row, _)| row)
             },
             interrupt,
             &attempts.stop,
@@ -363,43 +364,6 @@ impl ReleaseSurvey<'_> {
             Some(error) => Err(error),
             None => Ok(()),
         }
-    }
-
-    /// Runs the controls of every witness. Returns the problem, if there is one.
-    fn ask_controls(&self, attempts: &Attempts, interrupt: &mut Interrupt) -> Option<String> {
-        let mut wrong = None;
-        for (asked, ground) in &self.witnesses {
-            let visible: Vec<u32> = (0..asked.cuda_gpus).collect();
-            for control in python::instrument_controls(&visible) {
-                if interrupt.check() {
-                    attempts.stop.store(true, Ordering::Relaxed);
-                }
-                let line = control.line.clone();
-                let job = RowJob {
-                    limit: self.options.python.limit(&line),
-                    line,
-                    wants_memory: false,
-                };
-                let Some(attempt) = attempts.on(&job, ground) else {
-                    return Some("interrupted".to_string());
-                };
-                let held =
-                    control.held(PythonRow::new(&control.line, None).with_attempts(vec![attempt]));
-                if held.as_expected != Some(true) {
-                    let detail = held
-                        .standing
-                        .unmeasured
-                        .map(|why| format!(": {}", why.detail))
-                        .unwrap_or_default();
-                    let who = render::witness_words(asked.witness);
-                    wrong.get_or_insert(format!(
-                        "the control `{}` failed with {who}{detail}",
-                        held.id
-                    ));
-                }
-            }
-        }
-        wrong
     }
 
     /// Prints the matrix of the results of this survey, and returns the exit code.
@@ -428,6 +392,48 @@ impl ReleaseSurvey<'_> {
     }
 }
 
+/// Runs the controls of every witness. Returns the problem, if there is one.
+pub(super) fn ask_controls(
+    options: &PythonOptions,
+    attempts: &Attempts,
+    witnesses: &[(WitnessAsked, Ground)],
+    interrupt: &mut Interrupt,
+) -> Option<String> {
+    let mut wrong = None;
+    for (asked, ground) in witnesses {
+        let visible: Vec<u32> = (0..asked.cuda_gpus).collect();
+        for control in python::instrument_controls(&visible) {
+            if interrupt.check() {
+                attempts.stop.store(true, Ordering::Relaxed);
+            }
+            let line = control.line.clone();
+            let job = RowJob {
+                limit: options.limit(&line),
+                line,
+                wants_memory: false,
+            };
+            let Some(attempt) = attempts.on(&job, ground) else {
+                return Some("interrupted".to_string());
+            };
+            let held =
+                control.held(PythonRow::new(&control.line, None).with_attempts(vec![attempt]));
+            if held.as_expected != Some(true) {
+                let detail = held
+                    .standing
+                    .unmeasured
+                    .map(|why| format!(": {}", why.detail))
+                    .unwrap_or_default();
+                let who = render::witness_words(asked.witness);
+                wrong.get_or_insert(format!(
+                    "the control `{}` failed with {who}{detail}",
+                    held.id
+                ));
+            }
+        }
+    }
+    wrong
+}
+
 fn is_about(line: &PythonLine, request: &EnvironmentRequest) -> bool {
     let package = releases::normalize_name(releases::bare_name(&request.package));
     line.packages()
@@ -435,24 +441,29 @@ fn is_about(line: &PythonLine, request: &EnvironmentRequest) -> bool {
         .any(|name| releases::normalize_name(name) == package)
 }
 
-/// Returns what witnesses show of a line in the environment of this directory. `None` if the user stopped it.
-fn answer(
+/// Returns what witnesses show of a line in the environment of this directory, and what it did in addition to `cuInit` with an
+/// NVML. `None` if the user stopped it.
+pub(super) fn answer(
     attempts: &Attempts,
     job: &RowJob,
     witnesses: &[(WitnessAsked, Ground)],
     folder: &Path,
-) -> Option<ReleaseRow> {
+) -> Option<(ReleaseRow, SideEffects)> {
     let mut row = ReleaseRow::new(&job.line, Vec::new());
+    let mut side_effects = SideEffects::default();
     for (number, (asked, ground)) in witnesses.iter().enumerate() {
         let settles = number > 1;
         if settles && !row.is_open() {
             break;
         }
         let attempt = attempts.on(job, ground)?;
+        if asked.nvml_gpus.is_some() {
+            side_effects = attempt.side_effects.clone();
+        }
         row.seen
             .push(WitnessSeen::new(asked.witness, attempt, asked.cuda_gpus > 0).below(folder));
     }
-    Some(row)
+    Some((row, side_effects))
 }
 
 pub(super) fn list_witnesses(session: &Session) -> Vec<(WitnessAsked, Ground)> {
@@ -538,7 +549,7 @@ fn version_of(libcuda: &Path) -> Option<String> {
 }
 
 /// Prints which drivers answer, and what they cannot show.
-fn who_answers(witnesses: &[(WitnessAsked, Ground)]) -> String {
+pub(super) fn who_answers(witnesses: &[(WitnessAsked, Ground)]) -> String {
     match witnesses.first().map(|(asked, _)| asked) {
         Some(WitnessAsked { cuda_gpus, .. }) if *cuda_gpus > 0 => {
             format!("{} answer", counted(*cuda_gpus as usize, "GPU"))

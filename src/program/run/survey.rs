@@ -12,6 +12,10 @@ mod resume;
 pub(super) mod select;
 
 use std::path::PathBuf;
+use std::sync::LazyLock;
+
+use clap::ValueEnum;
+use clap::builder::PossibleValue;
 
 use self::python::PythonOptions;
 use super::calibrate::Calibrator;
@@ -37,7 +41,7 @@ use cuda_pitfalls_core::scenario::Scenario;
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct SurveyOptions {
     #[arg(value_enum)]
-    pub(crate) kind: SurveyKind,
+    pub(crate) kind: SurveySubject,
     /// Names or globs of calls, masks, variables or lines, or groups (`start-up`, `Numbers`,
     /// `torch`) [default: all]. `!SELECTOR` excludes.
     pub(crate) selectors: Vec<String>,
@@ -57,6 +61,47 @@ pub(crate) struct SurveyOptions {
     pub(crate) python: PythonOptions,
 }
 
+/// What `survey` asks: a kind of survey, or the imports of packages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SurveySubject {
+    Kind(SurveyKind),
+    Imports,
+}
+
+impl SurveySubject {
+    /// Returns the kind; imports belong to `survey python`.
+    pub(crate) fn kind(self) -> SurveyKind {
+        match self {
+            SurveySubject::Kind(kind) => kind,
+            SurveySubject::Imports => SurveyKind::Python,
+        }
+    }
+}
+
+impl ValueEnum for SurveySubject {
+    fn value_variants<'a>() -> &'a [SurveySubject] {
+        static ALL: LazyLock<Vec<SurveySubject>> = LazyLock::new(|| {
+            let mut all: Vec<SurveySubject> = SurveyKind::all()
+                .iter()
+                .map(|kind| SurveySubject::Kind(*kind))
+                .collect();
+            all.push(SurveySubject::Imports);
+            all
+        });
+        &ALL
+    }
+
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        match self {
+            SurveySubject::Kind(kind) => kind.to_possible_value(),
+            SurveySubject::Imports => Some(
+                PossibleValue::new("imports")
+                    .help("Packages whose import calls `cuInit`, each in an environment of `uv`"),
+            ),
+        }
+    }
+}
+
 impl SurveyOptions {
     /// Returns the options of a run with the same questions and workers.
     pub(super) fn run(&self) -> RunOptions {
@@ -71,6 +116,7 @@ impl SurveyOptions {
     fn repeat(&self) -> u32 {
         self.repeat_or(
             self.kind
+                .kind()
                 .kind_file()
                 .repeat
                 .unwrap_or(defaults::SURVEY_REPEAT),
@@ -119,7 +165,7 @@ pub(super) fn survey(
             resume::same_machine(survey, &session)?;
             run.asked.seed = Some(survey.header.seed);
             // The controls of Python lines are rows of the survey itself.
-            let is_of_lines = options.kind.kind_file().takes("--jobs");
+            let is_of_lines = options.kind.kind().kind_file().takes("--jobs");
             let report = if is_of_lines {
                 blank_report(&run, &session)?
             } else {
@@ -177,7 +223,7 @@ impl SurveyRun<'_> {
     fn questions(&self) -> Result<SurveyQuestions, RunError> {
         let (options, machine) = (self.options, &self.session.machine);
         let uuids: Vec<String> = machine.gpus.iter().map(|gpu| gpu.uuid.clone()).collect();
-        let questions = options.kind.questions(&SurveyRequest {
+        let questions = options.kind.kind().questions(&SurveyRequest {
             uuids: &uuids,
             visible_gpus: options.visible_gpus,
             seed: self.report.run.seed,

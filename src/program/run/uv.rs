@@ -13,7 +13,9 @@ use rustix::fs::FlockOperation;
 use serde_json::Value;
 
 use super::error::RunError;
-use cuda_pitfalls_answers::releases::{EnvironmentRequest, is_prerelease};
+use cuda_pitfalls_answers::releases::{
+    EnvironmentRequest, bare_name, is_prerelease, normalize_name,
+};
 use cuda_pitfalls_core::clock;
 use cuda_pitfalls_core::text::escape;
 use cuda_pitfalls_instrument::supervisor::{
@@ -30,6 +32,9 @@ const GRACE: Duration = Duration::from_secs(5);
 const LEAST_FREE_BYTES: u64 = 10 << 30;
 /// Number of last lines of an installer's error output that are kept.
 const LINES: usize = 12;
+
+/// The variable with the folder of the installer's downloads.
+const CACHE: &str = "UV_CACHE_DIR";
 
 /// Variables that would lead to packages outside an environment.
 const OUTSIDE: [&str; 5] = [
@@ -49,12 +54,22 @@ const PACKAGES: &str = "import importlib.metadata as m, json, platform\n\
 pub(super) struct Installer<'a> {
     program: &'a Path,
     uv: PathBuf,
-    /// The folder of environments and of the installer's cache.
+    /// The folder of environments.
     folder: PathBuf,
+    /// The folder of downloads: the caller's, or one that is removed at the end.
+    cache: Cache,
     /// Maximum size of the folder between two environments, in bytes.
     disk_bytes: u64,
     /// The folder itself, which is locked while this installer works in it.
     _lock: File,
+}
+
+/// Downloads of the installer.
+#[derive(Clone, Debug)]
+enum Cache {
+    /// `UV_CACHE_DIR` of the caller, which is never cleared.
+    Callers(OsString),
+    Own(PathBuf),
 }
 
 #[derive(Debug)]
@@ -167,6 +182,10 @@ impl<'a> Installer<'a> {
             return Err(InstallError::Busy(folder.to_path_buf()));
         }
         let folder = fs::canonicalize(folder)?;
+        let cache = match std::env::var_os(CACHE) {
+            Some(cache) if !cache.is_empty() => Cache::Callers(cache),
+            _ => Cache::Own(folder.join("cache")),
+        };
         // What an earlier run left behind.
         for entry in fs::read_dir(&folder)?.flatten() {
             let path = entry.path();
@@ -185,9 +204,32 @@ impl<'a> Installer<'a> {
             program,
             uv,
             folder,
+            cache,
             disk_bytes,
             _lock: lock,
         })
+    }
+
+    /// Returns the folder of the environment: each one has the same place.
+    pub(super) fn environment_folder(&self) -> PathBuf {
+        self.folder.join("environment")
+    }
+
+    /// Returns the versions that the installer would choose for a request, by package, without installing anything.
+    pub(super) fn chosen_packages(
+        &self,
+        how: &How<'_>,
+        interrupt: &mut Interrupt,
+    ) -> Result<BTreeMap<String, String>, InstallError> {
+        let requirements = how.request.install_requirements().join("\n");
+        let (text, _) = self.resolve_requirements(&requirements, &[], how, interrupt)?;
+        let mut chosen = BTreeMap::new();
+        for line in text.lines() {
+            if let Some((name, version)) = line.split_once("==") {
+                chosen.insert(normalize_name(bare_name(name)), version.trim().to_string());
+            }
+        }
+        Ok(chosen)
     }
 
     /// Makes an environment.
@@ -198,7 +240,7 @@ impl<'a> Installer<'a> {
     ) -> Result<Made, InstallError> {
         self.make_room()?;
         let began = clock::now_ns();
-        let folder = self.folder.join("environment");
+        let folder = self.environment_folder();
         let _ = fs::remove_dir_all(&folder);
         let mut arguments = words(&["venv", "--no-project"]);
         arguments.extend(how.interpreter_arguments());
@@ -273,20 +315,26 @@ impl<'a> Installer<'a> {
         how: &How<'_>,
         interrupt: &mut Interrupt,
     ) -> Result<(String, String), InstallError> {
+        self.resolve_requirements(requirement, &["--no-deps"], how, interrupt)
+    }
+
+    /// Returns the installer's answer to requirements, one per line, and its warnings.
+    fn resolve_requirements(
+        &self,
+        requirements: &str,
+        options: &[&str],
+        how: &How<'_>,
+        interrupt: &mut Interrupt,
+    ) -> Result<(String, String), InstallError> {
         let (input, output) = (
             self.folder.join("requirements.in"),
             self.folder.join("requirements.txt"),
         );
-        fs::write(&input, format!("{requirement}\n"))?;
+        fs::write(&input, format!("{requirements}\n"))?;
         // An existing answer would be preferred to others.
         let _ = fs::remove_file(&output);
-        let mut arguments = words(&[
-            "pip",
-            "compile",
-            "--no-deps",
-            "--no-annotate",
-            "--no-header",
-        ]);
+        let mut arguments = words(&["pip", "compile", "--no-annotate", "--no-header"]);
+        arguments.extend(words(options));
         arguments.extend(how.interpreter_arguments());
         arguments.extend(self.rule_arguments(how)?);
         arguments.extend([
@@ -346,8 +394,9 @@ impl<'a> Installer<'a> {
     /// Removes an environment and, where it has become too large, the cache.
     pub(super) fn remove_environment(&self, made: &Made) {
         let _ = fs::remove_dir_all(&made.folder);
-        let cache = self.folder.join("cache");
-        if size(&cache) > self.disk_bytes / 2 {
+        if let Cache::Own(cache) = &self.cache
+            && size(cache) > self.disk_bytes / 2
+        {
             let _ = fs::remove_dir_all(cache);
         }
     }
@@ -386,7 +435,9 @@ impl<'a> Installer<'a> {
         if self.free_bytes()? >= LEAST_FREE_BYTES {
             return Ok(());
         }
-        let _ = fs::remove_dir_all(self.folder.join("cache"));
+        if let Cache::Own(cache) = &self.cache {
+            let _ = fs::remove_dir_all(cache);
+        }
         match self.free_bytes()? {
             free if free >= LEAST_FREE_BYTES => Ok(()),
             free => Err(InstallError::NoSpace {
@@ -434,7 +485,13 @@ impl<'a> Installer<'a> {
         let interrupt = RefCell::new(interrupt);
         let mut environment: BTreeMap<OsString, OsString> = std::env::vars_os().collect();
         environment.retain(|name, _| OUTSIDE.iter().all(|outside| name != outside));
-        environment.insert("UV_CACHE_DIR".into(), self.folder.join("cache").into());
+        environment.insert(
+            CACHE.into(),
+            match &self.cache {
+                Cache::Callers(cache) => cache.clone(),
+                Cache::Own(cache) => cache.clone().into(),
+            },
+        );
         environment.insert("UV_NO_PROGRESS".into(), "1".into());
         arguments.splice(0..0, [OsString::from("--"), command.into()]);
         let errand = Errand {
@@ -491,19 +548,19 @@ fn claim_folder(folder: &Path) -> Result<(), InstallError> {
 }
 
 /// Returns the variables that let a program use an environment: to set, or to unset if there is no value.
-pub(super) fn variables(made: &Made) -> BTreeMap<OsString, Option<OsString>> {
+pub(super) fn variables(folder: &Path) -> BTreeMap<OsString, Option<OsString>> {
     let mut all: BTreeMap<OsString, Option<OsString>> = OUTSIDE
         .into_iter()
         .map(|name| (OsString::from(name), None))
         .collect();
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let folders = [made.folder.join("bin")]
+    let folders = [folder.join("bin")]
         .into_iter()
         .chain(std::env::split_paths(&path));
     if let Ok(path) = std::env::join_paths(folders) {
         all.insert("PATH".into(), Some(path));
     }
-    all.insert("VIRTUAL_ENV".into(), Some(made.folder.clone().into()));
+    all.insert("VIRTUAL_ENV".into(), Some(folder.into()));
     all
 }
 

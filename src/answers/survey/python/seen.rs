@@ -65,7 +65,45 @@ struct ProgramEnd {
     /// The first of its warnings, each with its category.
     #[serde(default)]
     warned: Vec<String>,
+    /// What it did in addition to its own work.
+    #[serde(default)]
+    effects: SideEffects,
 }
+
+/// Actions of a line in addition to `cuInit`. Variables and names are as the program wrote them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct SideEffects {
+    /// `true` if its Python code looks `CUDA_VISIBLE_DEVICES` up in `os.environ`.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub looks: bool,
+    /// `true` if NVML was loaded when it ended.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub nvml: bool,
+    /// Variables about CUDA that it set and left set.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub sets: Vec<String>,
+    /// Number of threads that it left running.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub threads: u32,
+    /// Programs of the processes that it started, each once.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub children: Vec<String>,
+    /// Optional libraries that it looked for in vain, which call the driver where they are installed.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub lacks: Vec<String>,
+}
+
+fn is_zero(number: &u32) -> bool {
+    *number == 0
+}
+
+/// First words of the variables that [`SideEffects::sets`] contains.
+const ABOUT_CUDA: [&str; 11] = [
+    "CUDA", "CUPY", "JAX", "NCCL", "NUMBA", "NVIDIA", "PYTORCH", "TF", "TORCH", "TRITON", "XLA",
+];
+/// Maximum number of names in each list of [`SideEffects`].
+const MOST_NAMES: usize = 8;
 
 /// All messages of a row's program.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -136,6 +174,8 @@ pub struct PythonAttempt {
     pub called: BTreeSet<String>,
     /// `true` if the code before the code in question called `cuInit`, with or without success.
     pub called_before: Option<bool>,
+    /// What the line did in addition to calling `cuInit`.
+    pub side_effects: SideEffects,
 }
 
 impl PythonAttempt {
@@ -198,6 +238,7 @@ pub fn made(
         seen.value = end.value.clone();
         seen.raised = end.raised.clone();
         made.warned = end.warned.clone();
+        made.side_effects = end.effects.clone();
         seen.elapsed_ns = said.ask.map(|(ask_ns, _)| end.t_ns.saturating_sub(ask_ns));
     }
     let Some((ask_ns, pid)) = said.ask else {
@@ -214,6 +255,7 @@ pub fn made(
         pid,
     };
     own.init(&mut made);
+    own.side_effects(&mut made.side_effects);
     own.contexts(&mut made.seen, alone);
     if alone {
         made.seen.device_used_bytes = own.memory_growth();
@@ -252,6 +294,12 @@ pub fn stack_of_init(trace: &Trace) -> (Option<String>, Vec<String>, Option<Stri
 /// Returns `true` if a frame is Python code that does not belong to the system.
 fn is_of_code(frame: &Frame) -> bool {
     frame.language == FrameLanguage::Python && frame.owner != FrameOwner::System
+}
+
+fn push_new(names: &mut Vec<String>, name: String) {
+    if !names.contains(&name) {
+        names.push(name);
+    }
 }
 
 fn because(reason: Reason, detail: String) -> Option<Invalidation> {
@@ -368,6 +416,34 @@ impl LineHistory<'_> {
         seen.entry = stack.entry().map(|frame| self.frame_text(frame));
         seen.through = outer_cuda_function(stack);
         seen.way = self.way(stack);
+    }
+
+    /// Adds what the trace shows, and keeps the variables that are about CUDA.
+    fn side_effects(&self, effects: &mut SideEffects) {
+        effects.sets.retain(|name| {
+            let first = name.split('_').next().unwrap_or_default();
+            ABOUT_CUDA.contains(&first)
+        });
+        for process in &self.trace.processes {
+            let name = shorten_text(
+                process.program.rsplit('/').next().unwrap_or_default(),
+                LONGEST,
+            );
+            if process.pid != self.pid && process.t_ns >= self.ask_ns {
+                push_new(&mut effects.children, name);
+            }
+        }
+        let sentences = self.trace.end.iter().flat_map(|end| &end.not_seen);
+        for sentence in sentences {
+            if let Some((_, sought)) = sentence.split_once(" looked for ")
+                && let Some(name) = sought.split_whitespace().next()
+            {
+                push_new(&mut effects.lacks, shorten_text(name, LONGEST));
+            }
+        }
+        for names in [&mut effects.sets, &mut effects.children, &mut effects.lacks] {
+            names.truncate(MOST_NAMES);
+        }
     }
 
     /// Returns the first `cuInit` after the line began: its process, and its stack.

@@ -152,7 +152,7 @@ impl SurveyRun<'_> {
         let run = &self.report.run;
         SurveyDocument {
             schema: SchemaId::current(SCHEMA),
-            kind: self.options.kind,
+            kind: self.options.kind.kind(),
             provenance: self.report.provenance,
             header: Header {
                 id: run.id.clone(),

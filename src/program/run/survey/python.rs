@@ -90,6 +90,9 @@ pub(crate) struct PythonOptions {
     /// exclude it.
     #[arg(long, requires = "with", help_heading = RELEASES, hide_short_help = true)]
     pub(crate) force: bool,
+    /// `imports`: do not measure alongside the packages that initialize CUDA when others import them.
+    #[arg(long, help_heading = RELEASES)]
+    pub(crate) bare: bool,
     /// `python`: ignore packages published after this day, e.g. 2025-11-20.
     #[arg(long, value_name = "DATE", help_heading = RELEASES, hide_short_help = true)]
     pub(crate) newest: Option<String>,

@@ -53,7 +53,7 @@ pub(super) fn same_question(
     options: &SurveyOptions,
 ) -> Result<(), RunError> {
     let header = &survey.header;
-    let (then, now) = (survey.kind.name(), options.kind.name());
+    let (then, now) = (survey.kind.name(), options.kind.kind().name());
     if then != now {
         return Err(refuse(format!("it is a survey of {then}, not of {now}")));
     }

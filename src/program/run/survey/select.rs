@@ -2,6 +2,7 @@
 
 use super::super::error::RunError;
 use super::SurveyOptions;
+use cuda_pitfalls_answers::releases::ImportedPackage;
 use cuda_pitfalls_answers::survey::needs::NeedsProgram;
 use cuda_pitfalls_answers::survey::python::PythonLine;
 use cuda_pitfalls_answers::survey::{Item, SurveyKind};
@@ -16,6 +17,7 @@ pub(in crate::run) fn check(options: &SurveyOptions) -> Result<(), RunError> {
         python,
         ..
     } = options;
+    let kind = &kind.kind();
     let file = kind.kind_file();
     let is_of_lines = file.takes("--jobs");
     let is_in_environments = !python.requests.is_empty();
@@ -81,6 +83,16 @@ impl Selectable for Item {
 
     fn groups(&self) -> Vec<&str> {
         self.sets.iter().map(String::as_str).collect()
+    }
+}
+
+impl Selectable for ImportedPackage {
+    fn key(&self) -> String {
+        self.name.clone()
+    }
+
+    fn groups(&self) -> Vec<&str> {
+        self.lines.iter().map(String::as_str).collect()
     }
 }
 

@@ -5,6 +5,7 @@ use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -97,7 +98,7 @@ pub(in crate::run) struct Attempts {
     number: AtomicU64,
     spent_ns: AtomicU64,
     /// `true` if the user wants to stop.
-    pub(in crate::run) stop: AtomicBool,
+    pub(in crate::run) stop: Arc<AtomicBool>,
     /// The PID of a tracer that could not be killed, or 0. If set, nothing more is started.
     unkillable: AtomicU32,
 }
@@ -128,7 +129,7 @@ impl Attempts {
             jobs,
             number: AtomicU64::new(0),
             spent_ns: AtomicU64::new(0),
-            stop: AtomicBool::new(false),
+            stop: Arc::default(),
             unkillable: AtomicU32::new(0),
         }
     }
@@ -136,6 +137,16 @@ impl Attempts {
     /// Returns the attempts with these variables in each of them: set, or unset if there is no value.
     pub(in crate::run) fn with(self, variables: BTreeMap<OsString, Option<OsString>>) -> Attempts {
         Attempts { variables, ..self }
+    }
+
+    /// Returns the attempts with their files in a folder of their own, apart from attempts of the same session that stop
+    /// with these.
+    pub(in crate::run) fn apart(self, name: &str, stop: &Arc<AtomicBool>) -> Attempts {
+        Attempts {
+            folder: self.folder.join(name),
+            stop: Arc::clone(stop),
+            ..self
+        }
     }
 
     /// Makes one attempt with this [`Ground`], while others may run. Returns `None` if the user stopped it.

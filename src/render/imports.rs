@@ -1,0 +1,281 @@
+//! The results of `survey imports`: the imports that call `cuInit` first, then those that do so with other packages,
+//! those that do not, and those without an answer.
+
+use std::collections::BTreeMap;
+
+use crate::Format;
+use crate::block::Block;
+use crate::releases::{clause, word};
+use crate::survey::section::{Section, filtered_sections};
+use crate::writer::terminal::{Screen, write};
+use crate::writer::{html, markdown};
+use cuda_pitfalls_answers::releases::{ImportRow, minor_version};
+use cuda_pitfalls_core::text::counts::counted;
+
+const TITLE: &str = "Which import calls cuInit";
+
+const OPENING: &str = "\
+Each line ran in a fresh interpreter without a GPU, in an environment that `uv` created with the newest release of its package. `cuInit` reads `CUDA_VISIBLE_DEVICES` once: a mask that the program sets after it has no effect, and a forked child cannot use CUDA. Without a GPU `cuInit` fails, so a call is certain, but not which GPU would get a context.
+
+- **yes**, **no**: the import calls or does not call `cuInit`.
+- **without NVML**, **with NVML**: only without NVML, or only with it. A machine with GPUs has NVML.
+- **fails first**, **absent**: the import raised an exception before any `cuInit`, or this release does not have it. The answer is then unknown.
+- **unknown**: the package cannot be installed, or the import hung or crashed.
+- **NVML check**: the import does not call `cuInit` if `PYTORCH_NVML_BASED_CUDA_CHECK=1` is set before Python starts: PyTorch then counts the GPUs with NVML.";
+
+/// The second condition, where it was measured.
+const TOGETHER: &str = "What else is installed decides: many packages import another one only if it is there. So packages ran alone, with what they require, and once more alongside packages that initialize CUDA when another package imports them (`scenarios/surveys/imports.toml` lists them).";
+
+/// What else the answers depend on.
+const ALONE: &str = "A package ran with what it requires and nothing else. What else is installed decides too: many packages import another one if it is there, so a **no** holds for such an environment alone.";
+
+/// What to write where an import calls `cuInit`.
+const INSTEAD: &str = "Set CUDA_VISIBLE_DEVICES before Python starts, or in the first lines of the program, above every import. Start workers before such an import, or with spawn or forkserver in place of fork. Where the NVML check helps, set PYTORCH_NVML_BASED_CUDA_CHECK=1 in the environment.";
+
+/// The newest row of a line for each Python version and condition.
+struct Line<'a> {
+    line: &'a str,
+    package: &'a str,
+    cells: BTreeMap<String, &'a ImportRow>,
+}
+
+impl<'a> Line<'a> {
+    fn lines(rows: &'a [ImportRow]) -> Vec<Line<'a>> {
+        let mut lines: BTreeMap<(&str, &str), Line<'a>> = BTreeMap::new();
+        for row in rows {
+            let line = lines
+                .entry((&row.package, &row.line))
+                .or_insert_with(|| Line {
+                    line: &row.line,
+                    package: &row.package,
+                    cells: BTreeMap::new(),
+                });
+            // The rows of a line are sorted by version, oldest first.
+            line.cells.insert(column(row), row);
+        }
+        lines.into_values().collect()
+    }
+
+    fn alone(&self) -> impl Iterator<Item = &&'a ImportRow> {
+        self.cells.values().filter(|row| !row.together)
+    }
+
+    fn calls_alone(&self) -> bool {
+        self.alone().any(|row| row.state.calls())
+    }
+
+    fn calling(&self) -> Option<&ImportRow> {
+        self.cells.values().find(|row| row.state.calls()).copied()
+    }
+
+    fn has_answer(&self) -> bool {
+        self.cells.values().any(|row| row.state.is_known())
+    }
+
+    /// Returns the package with the newest release that was measured.
+    fn release(&self) -> String {
+        let versions = self.cells.values().map(|row| row.version.as_str());
+        format!("{} {}", self.package, versions.max().unwrap_or_default())
+    }
+}
+
+/// Returns the name of the column of a row: its Python, and the condition.
+fn column(row: &ImportRow) -> String {
+    let condition = if row.together { " with others" } else { "" };
+    format!("{}{condition}", minor_version(&row.python))
+}
+
+/// Returns the tables, worst first.
+fn sections(rows: &[ImportRow]) -> Vec<Section> {
+    let mut columns: Vec<String> = rows.iter().map(column).collect();
+    columns.sort();
+    columns.dedup();
+    let (mut alone, mut together, mut clean, mut open) = (vec![], vec![], vec![], vec![]);
+    for line in Line::lines(rows) {
+        let mut row = vec![line.line.to_owned(), line.release()];
+        for column in &columns {
+            let cell = line.cells.get(column);
+            row.push(cell.map_or("", |row| word(row.state)).to_owned());
+        }
+        if let Some(call) = line.calling() {
+            let cured = call.facts.cured_by.is_some();
+            row.push(call.facts.through.join(" → "));
+            row.push(call.facts.at.clone().unwrap_or_default());
+            row.push(if cured { "helps" } else { "does not help" }.to_owned());
+            if line.calls_alone() {
+                &mut alone
+            } else {
+                &mut together
+            }
+            .push(row);
+        } else if line.has_answer() {
+            row.push(effects(&line));
+            clean.push(row);
+        } else {
+            let why = line.cells.values().find_map(|row| row.facts.why.clone());
+            row.push(why.unwrap_or_default());
+            open.push(row);
+        }
+    }
+    let section = |title: &str, last: &[&str], rows: Vec<Vec<String>>| {
+        let mut header = vec!["line", "release"];
+        header.extend(columns.iter().map(String::as_str));
+        header.extend(last);
+        Section::new(format!("{title} ({})", rows.len()), &header, rows, &[0])
+    };
+    let call = ["through", "at", "NVML check"];
+    vec![
+        Section {
+            text: vec![INSTEAD.to_owned()],
+            ..section("Calls cuInit", &call, alone)
+        },
+        section("Calls cuInit with other packages", &call, together),
+        section("Does not call cuInit", &["also"], clean),
+        section("No answer", &["reason"], open),
+    ]
+}
+
+/// Returns what a line does in addition to `cuInit`, in words.
+fn effects(line: &Line<'_>) -> String {
+    let Some(row) = line.alone().find(|row| row.state.is_known()) else {
+        return String::new();
+    };
+    let did = &row.facts.side_effects;
+    let mut told = Vec::new();
+    for name in &did.sets {
+        told.push(format!("sets {name}"));
+    }
+    if did.looks {
+        told.push("reads CUDA_VISIBLE_DEVICES".to_owned());
+    }
+    if did.nvml {
+        told.push("loads NVML".to_owned());
+    }
+    if !did.children.is_empty() {
+        told.push(format!("starts {}", did.children.join(", ")));
+    }
+    if did.threads > 0 {
+        told.push(format!(
+            "leaves {}",
+            counted(did.threads as usize, "thread")
+        ));
+    }
+    for name in &did.lacks {
+        told.push(format!("looks for {name}, which may initialize CUDA"));
+    }
+    told.join("; ")
+}
+
+/// Returns a sentence about an import, for each release with another answer: `import x does not call cuInit in x 1.0`.
+pub fn sentences(rows: &[&ImportRow]) -> Vec<String> {
+    let mut told = Vec::new();
+    let mut groups: BTreeMap<(String, bool, &'static str), Vec<&ImportRow>> = BTreeMap::new();
+    for row in rows {
+        let release = format!("{} {}", row.package, row.version);
+        groups
+            .entry((release, row.together, clause(row.state)))
+            .or_default()
+            .push(row);
+    }
+    for ((release, is_together, does), group) in groups {
+        let mut pythons: Vec<&str> = group.iter().map(|row| minor_version(&row.python)).collect();
+        pythons.dedup();
+        let condition = if is_together {
+            ", installed alongside packages that initialize CUDA"
+        } else {
+            ", installed with its requirements alone"
+        };
+        let mut sentence = format!(
+            "{does} in {release} on Python {}{condition}",
+            pythons.join(" and ")
+        );
+        if let Some(row) = group.first() {
+            let through = &row.facts.through;
+            if let (true, Some(last)) = (row.state.calls(), row.facts.at.as_ref()) {
+                sentence += &format!(", through {} at {last}", through.join(" → "));
+            }
+            if row.facts.cured_by.is_some() {
+                sentence += ", but not with PYTORCH_NVML_BASED_CUDA_CHECK=1";
+            }
+            sentence += &format!(" ({})", row.asked);
+        }
+        told.push(sentence);
+    }
+    told
+}
+
+/// Returns the rows as text: the imports that call `cuInit`; the others as a count.
+pub fn text(rows: &[ImportRow], screen: impl Into<Screen>) -> String {
+    let mut blocks = Vec::new();
+    for (index, section) in sections(rows).into_iter().enumerate() {
+        if index < 2 {
+            blocks.extend(section.blocks());
+        } else {
+            blocks.push(Block::paragraph(section.title));
+        }
+    }
+    write(&blocks, screen)
+}
+
+/// Returns the rows as a Markdown page.
+pub fn page(rows: &[ImportRow]) -> String {
+    let mut blocks = vec![Block::heading(1, TITLE), Block::Prose(OPENING)];
+    let has_together = rows.iter().any(|row| row.together);
+    blocks.push(Block::Prose(if has_together { TOGETHER } else { ALONE }));
+    for section in sections(rows) {
+        blocks.extend(section.blocks());
+    }
+    markdown::write(&blocks)
+}
+
+/// Returns the rows in a format; `None` if they do not have it.
+pub fn as_format(rows: &[ImportRow], format: Format, screen: impl Into<Screen>) -> Option<String> {
+    match format {
+        Format::Text => Some(text(rows, screen)),
+        Format::Markdown => Some(page(rows)),
+        Format::Html => {
+            let mut blocks = vec![Block::heading(1, TITLE)];
+            let about = ("Meaning of the cells", OPENING);
+            blocks.extend(filtered_sections(
+                "imports",
+                "Imports",
+                about,
+                sections(rows),
+            ));
+            Some(html::page(TITLE, &blocks))
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(text: &str) -> ImportRow {
+        let common = r#""line":"import a","package":"a","version":"1","python":"3.12.1","asked":"2026-11-29""#;
+        serde_json::from_str(&format!("{{{common},{text}}}")).unwrap()
+    }
+
+    #[test]
+    fn a_clean_import_is_said_to_be_alone_where_others_change_it() {
+        let rows = [
+            row(r#""state":"no""#),
+            row(r#""state":"yes","together":true,"through":["a 1","b 2"],"at":"b/c.py:3 f""#),
+        ];
+        let told = sentences(&rows.iter().collect::<Vec<_>>());
+        assert_eq!(
+            told,
+            [
+                "does not call cuInit in a 1 on Python 3.12, installed with its requirements alone (2026-11-29)",
+                "calls cuInit in a 1 on Python 3.12, installed alongside packages that initialize CUDA, through a 1 → b 2 at b/c.py:3 f (2026-11-29)",
+            ]
+        );
+        let text = page(&rows);
+        assert!(
+            text.contains("## Calls cuInit with other packages (1)"),
+            "{text}"
+        );
+        assert!(page(&rows[..1]).contains("## Does not call cuInit (1)"));
+    }
+}
