@@ -40,14 +40,26 @@ fn redact_holder(holder: &mut GpuHolderProcess, redactor: &mut Redactor) {
         match problem {
             ProcessProblem::MaskLate { now, .. } => *now = redact_mask(now, redactor),
             ProcessProblem::LoadedTwice { paths } => {
-                paths.iter_mut().for_each(|path| *path = file_name(path));
+                paths
+                    .iter_mut()
+                    .for_each(|path| *path = redact_library(path));
             }
-            ProcessProblem::OtherVersion { path, .. } => *path = file_name(path),
+            ProcessProblem::OtherVersion { path, .. } => *path = redact_library(path),
             ProcessProblem::Stray { .. } | ProcessProblem::Closed { .. } => {}
         }
     }
     let process = holder.process.as_ref();
     holder.process = process.map(|process| redact_process(process, redactor));
+}
+
+/// Returns the name of a library's file if only a version follows its name.
+fn redact_library(path: &str) -> String {
+    let name = file_name(path);
+    let version = name.split_once(".so").map_or("?", |(_, version)| version);
+    let is_plain = version
+        .bytes()
+        .all(|byte| byte.is_ascii_digit() || byte == b'.');
+    if is_plain { name } else { GONE.to_owned() }
 }
 
 /// Returns a mask if it consists of numbers and UUIDs. A process can set any text.
@@ -65,7 +77,7 @@ fn redact_mask(mask: &str, redactor: &mut Redactor) -> String {
 fn redact_process(process: &ProcessExamination, redactor: &mut Redactor) -> ProcessExamination {
     let mut libraries = process.libraries.clone();
     for library in libraries.iter_mut().flatten() {
-        library.path = file_name(&library.path);
+        library.path = redact_library(&library.path);
     }
     let (mut started_with, mut now) = (process.started_with.clone(), process.now.clone());
     for variables in [&mut started_with, &mut now].into_iter().flatten() {

@@ -378,14 +378,17 @@ fn states_of_a_process_are_conditions() {
 }
 
 #[test]
-fn mask_that_is_no_list_of_gpus_is_redacted() {
+fn mask_or_library_with_free_text_is_redacted() {
     let mut scan = scan_of(1);
+    let libraries = ["/usr/lib/libcuda.so.580.159.04", "/a/libcuda.so.SECRETLIB"];
     scan.processes = vec![process_with(9, [4, 0], &[DRIVER])];
+    scan.processes[0].libraries = Some(libraries.map(|path| library_at("libcuda", path)).into());
     for (mask, is_kept) in [("0,1", true), ("-1", true), ("MYSECRETMASK", false)] {
         scan.processes[0].now = Some([("CUDA_VISIBLE_DEVICES".to_owned(), mask.to_owned())].into());
         let redacted = list_holders(&scan).redact();
         let text = serde_json::to_string(&redacted.holders).expect("text");
         assert_eq!(text.contains(mask), is_kept, "{mask}");
+        assert!(!text.contains("SECRETLIB") && text.contains("libcuda.so.580.159.04"));
     }
 }
 
