@@ -235,3 +235,17 @@ impl Channel {
         Ok(Channel::new(self.stream.try_clone()?))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn document_that_is_too_long_is_not_sent() {
+        let (ours, mut theirs) = Channel::pair().unwrap();
+        let sent = ours.send(&"x".repeat(LONGEST_LINE));
+        assert!(matches!(sent, Err(ChannelError::Nonsense(_))));
+        ours.send(&1).unwrap();
+        assert_eq!(theirs.receive::<u32>().unwrap(), 1);
+    }
+}

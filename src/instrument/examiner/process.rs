@@ -284,4 +284,17 @@ mod tests {
         child.wait().unwrap();
         assert_eq!(found, (true, true, [false, true]));
     }
+
+    #[test]
+    fn program_of_root_has_the_same_name_for_the_reader() {
+        let folder = tempfile::tempdir().unwrap();
+        let (exe, other) = (folder.path().join("exe"), folder.path().join("other"));
+        let program = fs::canonicalize("/usr/bin/env").unwrap();
+        std::os::unix::fs::symlink(&program, &other).unwrap();
+        for (target, is_named) in [(&program, true), (&other, false)] {
+            std::os::unix::fs::symlink(target, &exe).unwrap();
+            assert_eq!(is_program_of_root(folder.path()), is_named, "{target:?}");
+            fs::remove_file(&exe).unwrap();
+        }
+    }
 }

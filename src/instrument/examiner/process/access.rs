@@ -117,7 +117,7 @@ pub(super) fn mps_folder(
 #[cfg(test)]
 mod tests {
     use std::fs;
-    use std::os::unix::fs::{MetadataExt as _, lchown};
+    use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, lchown};
 
     use super::*;
 
@@ -137,5 +137,27 @@ mod tests {
         assert_eq!(found(Some(user)).as_deref(), Some("/tmp/nvidia-mps"));
         assert_eq!(found(Some(user + 1)), None);
         assert_eq!(found(None), None);
+    }
+
+    #[test]
+    fn device_file_that_cannot_be_looked_up_is_not_closed() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir_all(folder.path().join("root/dev")).unwrap();
+        let file = folder.path().join("root/dev/nvidia0");
+        fs::write(&file, "").unwrap();
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
+        let user = fs::metadata(&file).unwrap().uid();
+        let devices = file_in_root(folder.path(), "/dev").unwrap();
+        let [own, others] = [(); 2].map(|()| look_up(&devices, "nvidia0", ResolveFlags::CACHED));
+        for (found, uid, expected) in [
+            (own, user, None),
+            (others, user + 1, Some("EACCES")),
+            (Err(Errno::NOENT), user, Some("ENOENT")),
+            (Err(Errno::AGAIN), user + 1, None),
+        ] {
+            let closed = closed_file("/dev/nvidia0", found, uid, &[]);
+            let error = closed.and_then(|closed| closed.error);
+            assert_eq!(error.as_deref(), expected, "{uid}");
+        }
     }
 }

@@ -9,6 +9,8 @@ use rustix::fs::{
     AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, Statx, StatxFlags, openat, openat2, statx,
 };
 
+use rustix::io::Errno;
+
 use super::super::files::link_of_mapping;
 use crate::bounded::read_bytes;
 use crate::mapped;
@@ -124,13 +126,12 @@ pub(super) fn look_up(
     how: ResolveFlags,
 ) -> rustix::io::Result<OwnedFd> {
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    openat2(
-        folder,
-        path,
-        flags,
-        Mode::empty(),
-        how | ResolveFlags::NO_SYMLINKS,
-    )
+    let how = how | ResolveFlags::NO_SYMLINKS;
+    match openat2(folder, path, flags, Mode::empty(), how) {
+        // Before Linux 5.12 there is no such way to look up a name.
+        Err(Errno::NOSYS | Errno::INVAL) => openat(folder, path, flags, Mode::empty()),
+        found => found,
+    }
 }
 
 #[cfg(test)]
