@@ -156,8 +156,8 @@ impl DeviceFiles {
         Ok(if is_open { name } else { None })
     }
 
-    /// Returns the usual name of a device file. It is not opened, and no file server gets a request: without a wish, a
-    /// file server that does not serve this user is no error either.
+    /// Returns the usual name of a device file, without opening it or sending a request to a file server. No fields are
+    /// requested: for them, a FUSE file system of another user would return an error.
     fn name_node(&self, link: &Path) -> io::Result<Option<String>> {
         let found = statx(CWD, link, AtFlags::STATX_DONT_SYNC, StatxFlags::empty())?;
         if FileType::from_raw_mode(found.stx_mode.into()) != FileType::CharacterDevice {

@@ -20,7 +20,7 @@ enum StackError {
     Mappings { pid: u32, why: String },
     #[error("the Python of process {pid} cannot be read: {why}")]
     Interpreter { pid: u32, why: String },
-    #[error("a library of the Python of process {0} was replaced")]
+    #[error("the libpython of process {0} was replaced")]
     Replaced(u32),
     #[error("the Python stack cannot be read: {0}")]
     Frames(String),
@@ -210,7 +210,7 @@ impl StackReader {
     }
 }
 
-/// Returns the stack of the main thread of a process that goes on meanwhile; `None` if it has no Python.
+/// Returns the stack of the main thread of a process, which continues meanwhile; `None` if it has no Python.
 pub(super) fn read_main_thread(pid: u32) -> Option<PythonStack> {
     let text = std::fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
     if !text.lines().all(|line| is_mapped_by_name(pid, line)) {
@@ -231,8 +231,8 @@ pub(super) fn read_main_thread(pid: u32) -> Option<PythonStack> {
     Some(failed_stack(&StackError::Frames(last)))
 }
 
-/// Returns `false` for a library of Python whose name now leads to another file. py-spy opens such libraries by name, and
-/// the process may have put a link there.
+/// Returns `false` for a libpython whose name now leads to another file. py-spy opens it by name, and the process may have
+/// put a link there.
 fn is_mapped_by_name(pid: u32, line: &str) -> bool {
     let (range, path) = (line.split(' ').next(), line.find('/'));
     let (Some(range), Some(path)) = (range, path.and_then(|at| line.get(at..))) else {
