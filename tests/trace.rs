@@ -479,6 +479,57 @@ fn deep_import_names_users_line_and_culprit() {
 }
 
 #[test]
+fn violation_in_an_import_has_its_measured_results() {
+    let scratch = Scratch::new();
+    let packages = scratch.path().join("lib/python3/site-packages");
+    let [app, json, sarif] =
+        ["app.py", "a.json", "a.sarif"].map(|name| text(scratch.path().join(name)));
+    let path = format!("PYTHONPATH={}", text(packages.clone()));
+    for (package, is_measured) in [("bitsandbytes", true), ("nobody_measured_it", false)] {
+        let folder = packages.join(package);
+        fs::create_dir_all(&folder).expect("a folder");
+        let call = "import ctypes\nctypes.CDLL('libcuda.so.1').cuInit(0)\n";
+        fs::write(folder.join("__init__.py"), call).expect("a file");
+        let late = "import os; os.environ['CUDA_VISIBLE_DEVICES'] = '1'";
+        fs::write(&app, format!("import {package}\n{late}\n")).expect("a file");
+        let command = ["env", &path, "python3", &app];
+        let options = ["--forbid", "cuinit", "--json", &json, "--sarif", &sarif];
+        let (ran, _) = trace(&options, &command);
+        let [summary, log] = [&json, &sarif].map(|file| fs::read_to_string(file).expect("a file"));
+        let summary: serde_json::Value = serde_json::from_str(&summary).expect("JSON");
+        let (annotated, _) = trace(&["--forbid", "cuinit", "--github"], &command);
+        let mut annotations = annotated.stderr.lines();
+        let annotation = annotations.find(|line| line.starts_with("::error file="));
+        let annotation = annotation.unwrap_or_else(|| panic!("{annotated:?}"));
+        let printed = words_of(&ran.stderr);
+        let known = [
+            summary["violations"][0]["import"].as_str(),
+            summary["findings"][0]["import"].as_str(),
+        ];
+        if !is_measured {
+            assert_eq!(known, [None; 2], "{summary:#}");
+            let texts = [printed.as_str(), annotation, log.as_str()];
+            assert!(!texts.iter().any(|text| text.contains("docs/imports.md")));
+            continue;
+        }
+        let [Some(known), Some(of_finding)] = known else {
+            panic!("{summary:#}")
+        };
+        let start = "Imported without a GPU: import bitsandbytes calls cuInit in bitsandbytes ";
+        assert!(known.starts_with(start) && known.ends_with(". See docs/imports.md."));
+        assert_eq!(known, of_finding);
+        assert_eq!(printed.matches(known).count(), 1, "{printed}");
+        assert!(log.contains(known), "{log}");
+        assert!(annotation.contains(known), "{annotation}");
+    }
+}
+
+/// Returns a text without its line breaks.
+fn words_of(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[test]
 fn failed_import_is_told_from_a_violation() {
     for (command, code, end) in [
         (

@@ -17,6 +17,9 @@ use cuda_pitfalls_core::text::versions::number;
 /// Maximum number of answers in the output.
 pub const MOST_ANSWERS: usize = 5;
 
+/// The words before the results of `survey imports`, which end the sentence of a Python line.
+pub const IMPORTED: &str = "Imported without a GPU:";
+
 /// The built-in knowledge. Parts that cannot be parsed are left out; a test rules that out.
 static KNOWN: LazyLock<Known> = LazyLock::new(|| {
     let names = serde_json::from_str(cuda_pitfalls_scenarios::KNOWN).unwrap_or_default();

@@ -15,6 +15,7 @@ pub mod exit;
 pub mod explain;
 pub mod export;
 pub mod fleet;
+pub mod imported;
 pub mod known;
 pub mod preview;
 pub mod refused;

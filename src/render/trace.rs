@@ -24,6 +24,8 @@ pub use summary::schema;
 use super::Format;
 use super::machine::form_writer;
 use super::writer::terminal::Screen;
+use cuda_pitfalls_answers::imported::known_import;
+use cuda_pitfalls_answers::known::Known;
 use cuda_pitfalls_answers::refused::{RefusedCall, last_error, refused_calls};
 use cuda_pitfalls_trace::diagnosis::{Finding, Severity};
 use cuda_pitfalls_trace::ledger::{Ledger, all_ledgers};
@@ -118,6 +120,20 @@ impl<'a> TraceView<'a> {
     fn position(&self, event: Option<usize>) -> Option<summary::Position> {
         let event = self.trace.events.get(event?)?;
         summary::user_position(self.trace, &event.stack)
+    }
+
+    /// Returns the measured results of an import, in sentences, if one of these events is that a program first called
+    /// `cuInit` during this import.
+    fn import_words(&self, events: impl IntoIterator<Item = usize>) -> Option<String> {
+        for index in events {
+            let program = self.history.program_of(index)?;
+            let init = self.history.programs.get(program)?.inits.first();
+            if init.is_some_and(|init| init.events.contains(&index)) {
+                let event = self.trace.events.get(index)?;
+                return known_import(Known::embedded(), &event.stack);
+            }
+        }
+        None
     }
 
     /// Returns the number of CUDA calls that failed, if the program failed.

@@ -1,6 +1,7 @@
 """What the plugin does, in processes of pytest of their own. No GPU is needed; where there is one, it is not used."""
 
 import ctypes
+import fnmatch
 import json
 import os
 import subprocess
@@ -298,6 +299,17 @@ def test_an_import_of_somebody_elses_is_a_warning_unless_it_is_allowed_and_a_lin
     result.assert_outcomes(**outcomes)
 
 
+@pytest.mark.parametrize("package, is_measured", [("bitsandbytes", True), ("nobody_measured_it", False)])
+def test_warning_about_an_import_has_its_measured_results(pytester, package, is_measured):
+    pytester.makeini("[pytest]\npythonpath = site-packages\n")
+    pytester.makepyfile(**{"site-packages/%s/__init__" % package: "import ctypes\n" + INIT})
+    pytester.makepyfile(test_a="import %s\n" % package + TEST)
+    result = pytester.runpytest_subprocess("--cuda-clean")
+    result.assert_outcomes(passed=1, warnings=1)
+    says = "*at test_a.py:1, in *Imported without a GPU: import bitsandbytes calls cuInit in *See docs/imports.md."
+    assert any(fnmatch.fnmatch(line, says) for line in result.outlines) == is_measured, result.outlines
+
+
 def test_marked_test_fails_for_its_own_call_after_an_allowed_import(pytester):
     pytester.makeini("[pytest]\npythonpath = site-packages\ncuda_clean_allow = third.compat\n")
     text = "import pytest\npytestmark = pytest.mark.cuda_clean\n" + OWN
@@ -499,6 +511,9 @@ def test_the_remedy_of_a_finding_is_beside_its_own_line_only():
     way = program.Way(line(3), [line(2), line(3)], [])
     remedies = verdict.remedies(found, project.Judged(way, line(5), False, False)).splitlines()
     assert remedies[1:] == ["Instead: pitfall of 3", "Instead: pitfall of 5"]
+    known = [{"at": {"file": "t.py", "line": number}, "import": "import of %d" % number} for number in (2, 4)]
+    judged = project.Judged(way, line(5), False, False)
+    assert verdict.remedies([*found, *known, *known], judged).splitlines()[3:] == ["import of 2"]
 
 
 def test_whose_line_it_is_where_a_framework_has_plugins_and_where_it_does_it_while_it_is_imported():

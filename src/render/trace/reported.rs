@@ -403,6 +403,10 @@ fn message(seen: &TraceView, group: &[Occurrence]) -> String {
             workaround.trim_end_matches('.')
         ));
     }
+    let mut known = group.iter();
+    if let Some(known) = known.find_map(|one| seen.import_words(one.events.iter().copied())) {
+        text.push_str(&format!(" {known}"));
+    }
     shorten_text(&text, LIMIT)
 }
 

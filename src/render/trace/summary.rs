@@ -155,6 +155,9 @@ struct FindingSummary<'a> {
     after_ns: Option<u64>,
     /// The user's own line where the program went wrong.
     at: Option<Position>,
+    /// The measured results of the import that initialized CUDA there, in sentences; absent without results.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    import: Option<String>,
 }
 
 /// An action of a program that violates the policy.
@@ -164,6 +167,9 @@ struct ViolationSummary<'a> {
     violation: &'a Violation,
     /// The user's own line.
     at: Option<Position>,
+    /// The measured results of the import that initialized CUDA there, in sentences; absent without results.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    import: Option<String>,
 }
 
 pub(super) fn trace_summary<'a>(seen: &TraceView<'a>) -> TraceSummary<'a> {
@@ -183,11 +189,13 @@ pub(super) fn trace_summary<'a>(seen: &TraceView<'a>) -> TraceSummary<'a> {
             finding,
             after_ns: event.map(|event| event.t_ns.saturating_sub(start.t_ns)),
             at: seen.position(first),
+            import: seen.import_words(finding.events.iter().copied()),
         }
     });
     let violations = seen.violations.iter().map(|violation| ViolationSummary {
         violation,
         at: seen.position(violation.event),
+        import: seen.import_words(violation.event),
     });
     let end = trace.end.as_ref();
     TraceSummary {

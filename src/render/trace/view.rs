@@ -302,7 +302,24 @@ impl<'v, 'a> TraceForm<'v, 'a> {
         blocks.extend(Block::more(groups.len(), self.room.cards, "violations"));
         blocks.extend(listed("Undecided", seen.undecided.to_vec()));
         blocks.extend(self.finding_cards(Severity::Pitfall, "What to change"));
+        blocks.extend(listed("Measured imports", self.measured_imports()));
         blocks
+    }
+
+    /// Returns the measured results of the imports that initialized CUDA, each once.
+    fn measured_imports(&self) -> Vec<String> {
+        let (seen, mut measured) = (self.seen, Vec::new());
+        let mut events: Vec<usize> = Vec::new();
+        events.extend(seen.violations.iter().flat_map(|violation| violation.event));
+        events.extend(seen.findings.iter().flat_map(|finding| &finding.events));
+        for event in events {
+            if let Some(results) = seen.import_words([event])
+                && !measured.contains(&results)
+            {
+                measured.push(results);
+            }
+        }
+        measured
     }
 
     /// Returns the memory by owner, as far as there is room; empty without `--memory`.

@@ -162,7 +162,7 @@ class Guard:
             traced, ended = self._traced(arguments)
             if not traced.unread:
                 break
-        summary = traced.summary or {"undecided": ["the trace has no summary"], "findings": ()}
+        summary = traced.summary or {"undecided": ["the trace has no summary"], "findings": (), "violations": ()}
         unread = traced.unread
         if not unread and (summary["undecided"] or ended not in (0, 1)):
             output = (traced.stdout + traced.stderr)[-2000:]
@@ -170,7 +170,8 @@ class Guard:
         ways = traced.ways or ([traced.way] if traced.way else [])
         judged, gave_up = ([self._project.judge(way) for way in some] for some in (ways, traced.gave_up))
         native = [] if ways else traced.native
-        return Attempt(judged, native, gave_up, list(summary["undecided"]), unread, summary["findings"])
+        findings = [*summary["findings"], *summary["violations"]]
+        return Attempt(judged, native, gave_up, list(summary["undecided"]), unread, findings)
 
     def _traced(self, arguments: Sequence[str]) -> "Tuple[Traced, Optional[int]]":
         """A run of pytest under a trace, and how its session ended."""

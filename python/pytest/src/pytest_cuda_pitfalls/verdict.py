@@ -3,6 +3,7 @@
 import os
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence
 
+from .program import Line
 from .project import Judged
 
 _UNDECIDED = "without a GPU a library gave up before it called cuInit; on a machine with GPUs it may call it"
@@ -26,7 +27,7 @@ class Attempt(NamedTuple):
     undecided: List[str]
     #: Why a line may be missing; ``None`` if the run was seen to its end.
     unread: Optional[str]
-    #: What the pitfalls say that the trace found.
+    #: What the pitfalls say that the trace found, and what was forbidden.
     findings: Sequence[Dict[str, Any]]
 
     def offender(self, is_excused: Callable[[Judged], bool]) -> Optional[Judged]:
@@ -77,7 +78,8 @@ def decide(
         return Verdict("%s\nno line of Python did it: %s" % (head, " -> ".join(attempt.native)))
     if attempt.ways:
         foreign = [way for way in attempt.ways if not way.is_allowed]
-        return Verdict(warnings=[_FOREIGN % (head, way.place(), way.module()) for way in foreign])
+        warnings = [[_FOREIGN % (head, way.place(), way.module()), *known_imports(attempt.findings, way)] for way in foreign]
+        return Verdict(warnings=[". ".join(lines) for lines in warnings])
     if not is_initialised:
         return _decide_given_up("undecided whether " + head, attempt, is_excused)
     if attempt.unread:
@@ -106,9 +108,20 @@ def _decide_given_up(head: str, attempt: Attempt, is_excused: Callable[[Judged],
 def remedies(findings: Sequence[Dict[str, Any]], judged: Judged) -> str:
     """What to do instead: what holds for every line, and what the pitfalls say that the trace found at this one."""
     found = ["Ask for CUDA in the body of a test or in a fixture, or in a function that a test calls."]
-    lines = [(line.path, line.line) for line in (judged.own, judged.way.at) if line is not None]
-    for finding in findings:
-        at = finding["at"]
-        if finding["severity"] == "pitfall" and at and (os.path.abspath(at["file"]), at["line"]) in lines:
-            found.append(finding["workaround"])
-    return "\n".join("Instead: " + workaround for workaround in dict.fromkeys(found))
+    lines = [line for line in (judged.own, judged.way.at) if line is not None]
+    found += [finding["workaround"] for finding in _at(findings, lines) if finding.get("severity") == "pitfall"]
+    told = ["Instead: " + workaround for workaround in dict.fromkeys(found)]
+    return "\n".join(told + known_imports(findings, judged))
+
+
+def known_imports(findings: Sequence[Dict[str, Any]], judged: Judged) -> List[str]:
+    """What was measured of the import that initialized CUDA in this way, if anything was."""
+    known = [finding["import"] for finding in _at(findings, judged.way.chain) if "import" in finding]
+    return list(dict.fromkeys(known))
+
+
+def _at(findings: Sequence[Dict[str, Any]], lines: Sequence[Line]) -> List[Dict[str, Any]]:
+    """The findings at one of these lines."""
+    places = [(line.path, line.line) for line in lines]
+    located = [finding for finding in findings if finding["at"]]
+    return [it for it in located if (os.path.abspath(it["at"]["file"]), it["at"]["line"]) in places]
