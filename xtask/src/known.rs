@@ -8,8 +8,8 @@ use cuda_pitfalls::catalogue::essential;
 use cuda_pitfalls::exit::Exit;
 use cuda_pitfalls::explain::{self, Advice, ErrorCause};
 use cuda_pitfalls::known::{
-    Basis, ContextCost, KnownEntry, KnownKind, KnownNames, KnownScenario, Mention, MentionPart,
-    Word,
+    Basis, ContextCost, IMPORTED, KnownEntry, KnownKind, KnownNames, KnownScenario, Mention,
+    MentionPart, Word,
 };
 use cuda_pitfalls::machine::Machine;
 use cuda_pitfalls::releases::{ImportRow, LineReleases};
@@ -212,7 +212,7 @@ impl KnownSources<'_> {
         let imported: Vec<&ImportRow> = self.imports.iter().filter(|row| row.line == id).collect();
         if !imported.is_empty() {
             let told = imports::sentences(&imported).join("; ");
-            sentences.push(format!("Imported without a GPU: {id} {told}."));
+            sentences.push(format!("{IMPORTED} {id} {told}."));
             grounds.push(counted(imported.len(), "import") + " without a GPU");
         }
         let mut names = vec![id.to_owned()];
