@@ -82,7 +82,7 @@ impl<'a> Line<'a> {
 /// Returns the name of the column of a row: its Python, and the condition.
 fn column(row: &ImportRow) -> String {
     let condition = if row.together { " with others" } else { "" };
-    format!("{}{condition}", minor_version(&row.python))
+    format!("Python {}{condition}", minor_version(&row.python))
 }
 
 /// Returns the tables, worst first.

@@ -76,7 +76,7 @@ pub(super) fn refuse_other_options(matches: &ArgMatches) -> Result<(), Exit> {
         let is_given = given.value_source(id.as_str()) == Some(ValueSource::CommandLine);
         let option = format!("--{}", id.as_str().replace('_', "-"));
         // All surveys accept a single libcudart.
-        if !is_given || kind.kind().kind_file().takes(&option) || option == "--libcudart" {
+        if !is_given || kind.takes(&option) || option == "--libcudart" {
             continue;
         }
         if let Some(takers) = run::name_takers(&option) {

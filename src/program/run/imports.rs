@@ -46,7 +46,7 @@ struct ImportJob {
 }
 
 /// An environment, while others exist.
-struct Slot<'a> {
+struct EnvironmentSlot<'a> {
     installer: Installer<'a>,
     attempts: Attempts,
     interrupt: Interrupt,
@@ -59,7 +59,7 @@ struct ImportSurvey<'a> {
     python: String,
     /// Rows that are known.
     known: Vec<ImportRow>,
-    slots: Mutex<Vec<Slot<'a>>>,
+    slots: Mutex<Vec<EnvironmentSlot<'a>>>,
     stop: Arc<AtomicBool>,
 }
 
@@ -158,7 +158,8 @@ pub(super) fn survey(
     }
     let exit = match interrupt.signal() {
         Some(signal) => Exit::stopped_by(&signal_name(signal)),
-        None if rows.is_empty() => Exit::NothingMeasured,
+        None if rows.iter().all(|row| !row.state.is_known()) => Exit::NothingMeasured,
+        None if rows.iter().any(|row| !row.state.is_known()) => Exit::Inconclusive,
         None => Exit::Ok,
     };
     let text = format!(
@@ -176,7 +177,7 @@ fn make_slots<'a>(
     folder: &Path,
     count: usize,
     stop: &Arc<AtomicBool>,
-) -> Result<Vec<Slot<'a>>, RunError> {
+) -> Result<Vec<EnvironmentSlot<'a>>, RunError> {
     let mut slots = Vec::new();
     for number in 0..count {
         let work = folder.join(format!("{WORK}-{number}"));
@@ -188,7 +189,7 @@ fn make_slots<'a>(
         // in the last environment at this place holds in the next one.
         let compiled = work.join("compiled").into_os_string();
         variables.insert("PYTHONPYCACHEPREFIX".into(), Some(compiled));
-        slots.push(Slot {
+        slots.push(EnvironmentSlot {
             installer,
             attempts: Attempts::new(session, &python, None, 1, 1)
                 .with(variables)
@@ -220,7 +221,11 @@ impl ImportSurvey<'_> {
         }
     }
 
-    fn ask_in(&self, slot: &mut Slot<'_>, job: &ImportJob) -> Result<Vec<ImportRow>, InstallError> {
+    fn ask_in(
+        &self,
+        slot: &mut EnvironmentSlot<'_>,
+        job: &ImportJob,
+    ) -> Result<Vec<ImportRow>, InstallError> {
         let how = How {
             request: &job.request,
             overrides: Vec::new(),
@@ -271,7 +276,7 @@ impl ImportSurvey<'_> {
     /// Runs the controls, and then every line of a package.
     fn ask_lines(
         &self,
-        slot: &mut Slot<'_>,
+        slot: &mut EnvironmentSlot<'_>,
         job: &ImportJob,
         made: &Made,
         inputs: &str,

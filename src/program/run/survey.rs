@@ -76,7 +76,35 @@ impl SurveySubject {
             SurveySubject::Imports => SurveyKind::Python,
         }
     }
+
+    /// Returns the name on the command line.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            SurveySubject::Kind(kind) => kind.name(),
+            SurveySubject::Imports => "imports",
+        }
+    }
+
+    /// Returns `true` if this survey has an option that only some have.
+    pub(crate) fn takes(self, option: &str) -> bool {
+        match self {
+            SurveySubject::Kind(kind) => kind.kind_file().takes(option),
+            SurveySubject::Imports => OF_IMPORTS.contains(&option),
+        }
+    }
 }
+
+/// Options of `survey imports` that not every survey has.
+const OF_IMPORTS: [&str; 8] = [
+    "--jobs",
+    "--timeout",
+    "--python",
+    "--rows",
+    "--allow",
+    "--latest",
+    "--disk",
+    "--bare",
+];
 
 impl ValueEnum for SurveySubject {
     fn value_variants<'a>() -> &'a [SurveySubject] {

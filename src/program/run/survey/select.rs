@@ -1,7 +1,9 @@
 //! Choosing among the questions of a survey, by name, glob or group.
 
 use super::super::error::RunError;
-use super::SurveyOptions;
+use super::{SurveyOptions, SurveySubject};
+use clap::ValueEnum;
+
 use cuda_pitfalls_answers::releases::ImportedPackage;
 use cuda_pitfalls_answers::survey::needs::NeedsProgram;
 use cuda_pitfalls_answers::survey::python::PythonLine;
@@ -12,15 +14,15 @@ use cuda_pitfalls_core::text::escape;
 /// Rejects options that exclude each other, before the machine is touched.
 pub(in crate::run) fn check(options: &SurveyOptions) -> Result<(), RunError> {
     let SurveyOptions {
-        kind,
+        kind: subject,
         asked,
         python,
         ..
     } = options;
-    let kind = &kind.kind();
+    let kind = &subject.kind();
     let file = kind.kind_file();
     let is_of_lines = file.takes("--jobs");
-    let is_in_environments = !python.requests.is_empty();
+    let is_in_environments = !python.requests.is_empty() || *subject == SurveySubject::Imports;
     let allows_code = !python.allow.is_empty();
     let why = if asked.libcudart.len() > 1 && !file.takes("--libcudart") {
         let takers = name_takers("--libcudart").unwrap_or_default();
@@ -32,7 +34,7 @@ pub(in crate::run) fn check(options: &SurveyOptions) -> Result<(), RunError> {
     } else if is_in_environments && python.keep_traces {
         "--keep-traces: the traces of an environment go with its folder; ask without --with"
     } else if is_in_environments && asked.repeat.is_some() {
-        "--repeat: with --with, every witness is asked a line once"
+        "--repeat: in an environment, each line runs once with each driver"
     } else if python.rows.is_some() && !allows_code {
         "--rows: the file's lines are code that did not come with this program; read it, and allow it by --allow code"
     } else if python.environments.is_some() && !allows_code {
@@ -56,9 +58,9 @@ fn asks_framework(options: &SurveyOptions) -> bool {
 /// Returns the surveys that have an option, if only some kinds have it: `survey calls` and `survey startup`.
 pub(crate) fn name_takers(option: &str) -> Option<String> {
     let mut takers = Vec::new();
-    for kind in SurveyKind::all() {
-        if kind.kind_file().takes(option) {
-            takers.push(format!("`survey {}`", kind.name()));
+    for subject in SurveySubject::value_variants() {
+        if subject.takes(option) {
+            takers.push(format!("`survey {}`", subject.name()));
         }
     }
     let last = takers.pop()?;
