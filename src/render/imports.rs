@@ -9,8 +9,8 @@ use crate::releases::{clause, word};
 use crate::survey::section::{Section, filtered_sections};
 use crate::writer::terminal::{Screen, write};
 use crate::writer::{html, markdown};
-use cuda_pitfalls_answers::releases::{ImportRow, minor_version};
-use cuda_pitfalls_core::text::counts::counted;
+use cuda_pitfalls_answers::releases::{ImportRow, minor_version, version_order};
+use cuda_pitfalls_core::text::counts::{counted, group_by_key};
 
 const TITLE: &str = "Which import calls cuInit";
 
@@ -75,7 +75,8 @@ impl<'a> Line<'a> {
     /// Returns the package with the newest release that was measured.
     fn release(&self) -> String {
         let versions = self.cells.values().map(|row| row.version.as_str());
-        format!("{} {}", self.package, versions.max().unwrap_or_default())
+        let newest = versions.max_by(|a, b| version_order(a, b));
+        format!("{} {}", self.package, newest.unwrap_or_default())
     }
 }
 
@@ -169,14 +170,10 @@ fn effects(line: &Line<'_>) -> String {
 /// Returns a sentence about an import, for each release with another answer: `import x does not call cuInit in x 1.0`.
 pub fn sentences(rows: &[&ImportRow]) -> Vec<String> {
     let mut told = Vec::new();
-    let mut groups: BTreeMap<(String, bool, &'static str), Vec<&ImportRow>> = BTreeMap::new();
-    for row in rows {
+    let groups = group_by_key(rows.iter().map(|row| {
         let release = format!("{} {}", row.package, row.version);
-        groups
-            .entry((release, row.together, clause(row.state)))
-            .or_default()
-            .push(row);
-    }
+        ((release, row.together, clause(row.state)), *row)
+    }));
     for ((release, is_together, does), group) in groups {
         let mut pythons: Vec<&str> = group.iter().map(|row| minor_version(&row.python)).collect();
         pythons.dedup();

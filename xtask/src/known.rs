@@ -180,7 +180,7 @@ impl KnownSources<'_> {
     fn lines(&self, measured: &[(PythonRow, String)]) -> Vec<KnownEntry> {
         let mut ids: Vec<&String> = measured.iter().map(|(row, _)| &row.id).collect();
         ids.extend(self.releases.iter().map(|facts| &facts.line));
-        ids.extend(self.imports.iter().map(|row| &row.line));
+        ids.extend(self.measured_imports().map(|row| &row.line));
         let mut known = BTreeSet::new();
         ids.retain(|id| known.insert(*id));
         ids.iter().map(|id| self.line(id, &ids, measured)).collect()
@@ -209,7 +209,8 @@ impl KnownSources<'_> {
             sentences.push(format!("Measured without a GPU: {}.", released.join("; ")));
             grounds.push(format!("{release_count} releases without a GPU"));
         }
-        let imported: Vec<&ImportRow> = self.imports.iter().filter(|row| row.line == id).collect();
+        let mut imported: Vec<&ImportRow> = self.measured_imports().collect();
+        imported.retain(|row| row.line == id);
         if !imported.is_empty() {
             let told = imports::sentences(&imported).join("; ");
             sentences.push(format!("{IMPORTED} {id} {told}."));
@@ -238,6 +239,11 @@ impl KnownSources<'_> {
             scenarios,
             ..entry(KnownKind::Line, "line", id)
         }
+    }
+
+    /// Returns the imports of packages that could be installed.
+    fn measured_imports(&self) -> impl Iterator<Item = &ImportRow> {
+        self.imports.iter().filter(|row| !row.version.is_empty())
     }
 
     fn variables(&self, measured: &[(EnvRow, String)]) -> Vec<KnownEntry> {

@@ -126,9 +126,14 @@ impl Holders {
         let mut used = self.gpus.iter().map(|gpu| gpu.used_bytes);
         let is_unused = used.all(|used| used.is_some_and(|used| used < UNUSED_BYTES));
         for unseen in &self.unseen {
-            // No namespace and no right hides that a GPU has never been used.
-            let is_excused =
-                *rule == HolderPolicy::Holders && is_unused && is_lack_of_rights(unseen);
+            let is_excused = match rule {
+                // No namespace and no right hides that a GPU has never been used, nor that it has no context.
+                HolderPolicy::Holders | HolderPolicy::Idle(_) => {
+                    is_unused && is_lack_of_rights(unseen)
+                }
+                HolderPolicy::Orphans => is_first_process(unseen),
+                HolderPolicy::Leftover(_) => false,
+            };
             // A rule that did not see everything does not pass.
             if needs_all && !is_excused {
                 findings.push(Undecided(unseen.to_string()));
@@ -243,6 +248,14 @@ fn is_lack_of_rights(unseen: &Unseen) -> bool {
         Unseen::Namespace | Unseen::HiddenProcesses => true,
         Unseen::Unread { processes } => processes.iter().all(is_denied),
         Unseen::Nvml { .. } | Unseen::Ended { .. } => false,
+    }
+}
+
+/// Returns `true` if only the first process could not be read, which has no parent to lose.
+fn is_first_process(unseen: &Unseen) -> bool {
+    match unseen {
+        Unseen::Unread { processes } => processes.iter().all(|process| process.pid == 1),
+        _ => false,
     }
 }
 

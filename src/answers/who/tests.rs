@@ -530,6 +530,23 @@ fn holders_are_forbidden_unless_they_only_read_nvml() {
 }
 
 #[test]
+fn first_process_is_no_orphan_and_unused_gpu_is_not_idle() {
+    let idle = HolderPolicy::Idle(std::time::Duration::from_secs(60));
+    let mut scan = scan_of(1);
+    for (pid, orphans) in [(1, Exit::Ok), (8, Exit::Inconclusive)] {
+        scan.unread = vec![UnreadProcess {
+            pid,
+            uid: Some(0),
+            error: "EACCES".to_owned(),
+        }];
+        assert_eq!(checked(&scan, &HolderPolicy::Orphans).2, orphans, "{pid}");
+        assert_eq!(checked(&scan, &idle).2, Exit::Ok, "{pid}");
+    }
+    scan.nvml.gpus[0].reading.used_bytes = Some(DRIVER_BYTES.0);
+    assert_eq!(checked(&scan, &idle).2, Exit::Inconclusive);
+}
+
+#[test]
 fn leftover_is_undecided_where_nvml_is_silent() {
     let rule = HolderPolicy::Leftover(64 * MIB);
     let mut scan = scan_of(1);
