@@ -625,7 +625,7 @@ fn what_makes_no_sense_is_refused_with_its_place() {
         ),
         (
             &["calls", "--jobs", "2", "--on", "sim"],
-            &["--jobs belongs to `survey python` and `survey errors`"],
+            &["--jobs belongs to `survey python`, `survey errors` and `survey imports`"],
         ),
         (&["calls", "--list"], &["--list belongs to `survey python`"]),
         (&["python", "--timeout", "0s"], &["at least 1s"]),

@@ -1021,8 +1021,8 @@ def together():
                 log("text", tag="together", user=user, args=args, rc=rc, out=out, err=err)
                 if not args and max(map(len, out.splitlines() or [""])) > 80:
                     fail("80 columns", "together", user=user, longest=max(out.splitlines(), key=len))
-                if "--redact" in args and (DIR in out or "holders" in out.lower()):
-                    fail("redact", "together", user=user, at=[l.strip()[:200] for l in out.splitlines() if "holders" in l.lower()][:5])
+                if "--redact" in args and (DIR in out or MARK.split("-")[0] + "-" in out):
+                    fail("redact", "together", user=user, at=[l.strip()[:200] for l in out.splitlines() if MARK.split("-")[0] + "-" in l][:5])
         # as another user, with holders
         doc = reading("together, other user", user=NOBODY, compare=False)
         if doc:
