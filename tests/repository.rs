@@ -185,17 +185,17 @@ struct Lines {
 /// The most lines of each crate: code, tests, and all lines with comments and empty ones. Raise a figure in a separate
 /// commit that says what a user gets for it. Lower it when a crate has become smaller.
 const BUDGET: [(&str, usize, usize, usize); 11] = [
-    ("scenarios", 74, 19, 137),
-    ("src/answers", 19_762, 7_312, 32_306),
+    ("scenarios", 75, 19, 139),
+    ("src/answers", 20_012, 7_580, 32_947),
     ("src/calls", 1_328, 274, 1_989),
-    ("src/core", 15_320, 6_223, 26_345),
-    ("src/fake", 8_910, 577, 12_287),
-    ("src/instrument", 7_604, 811, 10_349),
-    ("src/program", 10_225, 639, 13_039),
-    ("src/render", 15_176, 5_892, 24_019),
-    ("src/trace", 11_044, 6_438, 20_804),
-    ("tests", 0, 24_001, 26_762),
-    ("xtask", 3_831, 563, 5_120),
+    ("src/core", 15_321, 6_235, 26_366),
+    ("src/fake", 8_915, 577, 12_295),
+    ("src/instrument", 7_848, 1_000, 10_884),
+    ("src/program", 10_689, 639, 13_567),
+    ("src/render", 15_339, 5_915, 24_251),
+    ("src/trace", 11_151, 6_518, 21_027),
+    ("tests", 0, 24_259, 27_033),
+    ("xtask", 3_942, 574, 5_270),
 ];
 
 /// Returns `true` if the entire file is a test: it lies below a directory of tests, or has the name of one.
