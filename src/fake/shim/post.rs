@@ -243,17 +243,21 @@ pub fn send(bytes: &[u8], descriptor: Option<i32>, waits: bool) {
     }
 }
 
+/// Returns `true` if the driver is simulated.
+pub fn is_simulated() -> bool {
+    let _errno = c::Errno::kept();
+    let fake = [folder(), FAKE].concat();
+    CStr::from_bytes_with_nul(&fake).is_ok_and(|fake| c::Descriptor::open(fake, false).is_some())
+}
+
 /// Reports that a program requested something that a machine with a GPU may have but the simulated driver does not. A
 /// program that gives up after that behaves differently than on such a machine. Nothing is reported with a real driver.
 /// Returns `true` if a report was sent.
 pub fn tell_absent(call: &str, name: &[u8]) -> bool {
     static TOLD: AtomicU32 = AtomicU32::new(0);
     let _errno = c::Errno::kept();
-    let fake = [folder(), FAKE].concat();
-    let is_told = is_heard()
-        && CStr::from_bytes_with_nul(&fake)
-            .is_ok_and(|fake| c::Descriptor::open(fake, false).is_some())
-        && TOLD.fetch_add(1, Ordering::Relaxed) < MOST_ABSENT;
+    let is_told =
+        is_heard() && is_simulated() && TOLD.fetch_add(1, Ordering::Relaxed) < MOST_ABSENT;
     if is_told {
         TracerMessage::new("absent", call, number())
             .bytes("name", Some(name))

@@ -370,12 +370,21 @@ jumps! {
 extern "C" fn opened(path: Text) -> *mut c_void {
     static REAL: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
     // SAFETY: the path is the caller's.
-    optional::note_opening(unsafe { bytes_of(path) }, WAS_CALLED.load(Ordering::SeqCst));
+    let named = unsafe { bytes_of(path) };
+    optional::note_opening(named, WAS_CALLED.load(Ordering::SeqCst));
+    if named.starts_with(b"libnvidia-ml.so") && post::is_simulated() {
+        note_nvml();
+    }
     next(&REAL, c"dlopen")
 }
 
-/// `true` once this process has looked up a function of the simulated NVML.
-static HAS_NVML: AtomicBool = AtomicBool::new(false);
+/// Lets the tracer know that this process has opened the simulated NVML, which is in the file of the simulated libcuda.
+fn note_nvml() {
+    static HAS_NVML: AtomicBool = AtomicBool::new(false);
+    if !HAS_NVML.swap(true, Ordering::Relaxed) {
+        post::note_load();
+    }
+}
 
 /// Calls the C library's `dlsym`. Reports if a library of the simulated driver is searched for a CUDA or NVML function
 /// that it lacks.
@@ -414,9 +423,8 @@ extern "C" fn looked_up(handle: *mut c_void, name: Text) -> *mut c_void {
         let [is_ours, is_there] =
             [mark.as_ptr(), name].map(|name| unsafe { !ask(handle, name).is_null() });
         if is_ours {
-            // The simulated NVML is in the file of the simulated libcuda: the tracer must know who opened it.
-            if asked.starts_with(b"nvml") && !HAS_NVML.swap(true, Ordering::Relaxed) {
-                post::note_load();
+            if asked.starts_with(b"nvml") {
+                note_nvml();
             }
             post::tell_lookup("dlsym", asked, is_there);
         }
