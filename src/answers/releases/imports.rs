@@ -230,14 +230,20 @@ pub fn read_rows(text: &str) -> serde_json::Result<Vec<ImportRow>> {
 }
 
 /// Adds rows to others. A row replaces an earlier one of the same question if the answer is the same or the package has
-/// the same version; otherwise the earlier one remains, as the last release with another answer.
+/// the same version; otherwise the earlier one remains, as the last release with another answer. A package that could
+/// not be installed keeps the rows that it has.
 pub fn keep_newest(rows: &mut Vec<ImportRow>, new: Vec<ImportRow>) {
     for row in new {
         let last = rows.iter().rposition(|known| known.asks_the_same(&row));
         match last.and_then(|at| rows.get_mut(at)) {
-            Some(known) if known.answers_the_same(&row) || known.version == row.version => {
+            Some(known)
+                if known.version.is_empty()
+                    || known.answers_the_same(&row)
+                    || known.version == row.version =>
+            {
                 *known = row
             }
+            Some(_) if row.version.is_empty() => {}
             _ => rows.push(row),
         }
     }
@@ -278,7 +284,9 @@ mod tests {
     fn the_last_release_with_another_answer_remains() {
         let mut rows = Vec::new();
         let new = [
+            row("", "3.12.1", LineState::Unknown),
             row("1.0", "3.12.1", LineState::Yes),
+            row("", "3.12.1", LineState::Unknown),
             row("1.9", "3.12.4", LineState::Yes),
             row("1.10", "3.12.4", LineState::No),
             row("1.10", "3.14.1", LineState::Yes),

@@ -231,7 +231,7 @@ impl ImportSurvey<'_> {
             overrides: Vec::new(),
             pre: false,
             python: self.options.asked.python.as_deref().map(Path::as_os_str),
-            build: false,
+            build: !self.options.python.allow.is_empty(),
         };
         let chosen = match slot.installer.chosen_packages(&how, &mut slot.interrupt) {
             Ok(chosen) => chosen,

@@ -196,8 +196,11 @@ impl Descendants {
         };
         if self.heard.insert(pid, status.identity) != Some(status.identity) {
             self.has_news = true;
-            self.unseen
-                .retain(|(process, identity), _| (*process, *identity) != (pid, status.identity));
+            // A process that was about to end at the check had no stack any more.
+            self.unseen.retain(|(process, identity), _| {
+                let (start, stack) = status.identity;
+                *process != pid || (*identity != (start, stack) && *identity != (start, 0))
+            });
         }
     }
 
@@ -402,6 +405,16 @@ impl Descendants {
         self.heard.get(&pid) == Some(&identity)
     }
 
+    /// Returns `true` if a program that has ended had sent a message. A process that ends has no stack any more, at the
+    /// last check or when its message arrived.
+    fn had_sent_message(&self, pid: u32, (start, stack): ProgramIdentity) -> bool {
+        self.heard
+            .get(&pid)
+            .is_some_and(|(heard_start, heard_stack)| {
+                *heard_start == start && (heard_stack == &stack || stack == 0 || *heard_stack == 0)
+            })
+    }
+
     /// Updates from its memory map whether a process reports, and whether it uses libcuda.
     fn update_attachment(&self, pid: u32, process: &mut Descendant, maps: &str) {
         let has_forwarding = maps.contains(&self.forwarding);
@@ -495,7 +508,7 @@ impl Descendants {
     /// Records the end of a program that did not report. It used no CUDA if libcuda was not opened since the last
     /// check.
     fn note_end(&mut self, pid: u32, process: &Descendant, opened: Opened) {
-        let is_unheard = !self.has_sent_message(pid, process.identity);
+        let is_unheard = !self.had_sent_message(pid, process.identity);
         if process.attachment == Attachment::Starting && process.is_doubted && is_unheard {
             let process_words = named_process(pid, &process.command);
             self.unseen.insert(
@@ -536,12 +549,7 @@ impl Descendants {
             self.unseen.insert((*pid, process.identity), sentence);
         }
         for (pid, identity, command) in ended {
-            // A process that has ended has no stack any more.
-            let has_sent_message = self
-                .heard
-                .get(&pid)
-                .is_some_and(|heard| *heard == identity || (heard.0, 0) == identity);
-            if !has_sent_message {
+            if !self.had_sent_message(pid, identity) {
                 let process = named_process(pid, &command);
                 let sentence = format!(
                     "{process} ended just after libcuda was opened, before it could be inspected"
@@ -761,26 +769,35 @@ mod tests {
     #[test]
     fn a_process_that_is_about_to_end_while_libcuda_is_opened_is_named() {
         let place = TraceFolder::create().unwrap();
-        for (is_opened, has_sent_message, is_named) in [
-            (true, false, true),
-            (true, true, false),
-            (false, false, false),
+        let identity = (1, 1);
+        for (is_opened, heard, seen_last, is_named) in [
+            (true, None, identity, true),
+            (true, Some(identity), identity, false),
+            // Without a stack: the process was about to end at the check, or when its message arrived.
+            (true, Some(identity), (1, 0), false),
+            (true, Some((1, 0)), identity, false),
+            (true, Some((2, 1)), (1, 0), true),
+            (true, Some((1, 2)), identity, true),
+            (false, None, identity, false),
         ] {
             let mut descendants = Descendants::new(&place, None, false);
-            let identity = (1, 1);
             // A PID beyond the largest has no files to read.
             let pid = u32::MAX;
-            let ending = descendants.look_first(pid, identity, 0);
+            let ending = descendants.look_first(pid, seen_last, 0);
             descendants.running.insert(pid, ending);
             if is_opened {
                 descendants.note_unexplained(Vec::new(), Vec::new());
             }
-            if has_sent_message {
-                descendants.heard.insert(pid, identity);
-            }
+            descendants
+                .heard
+                .extend(heard.map(|program| (pid, program)));
             let ended = descendants.running.remove(&pid).unwrap();
             descendants.note_end(pid, &ended, Opened::default());
-            assert_eq!(descendants.not_seen("now").len(), usize::from(is_named));
+            assert_eq!(
+                descendants.not_seen("now").len(),
+                usize::from(is_named),
+                "{heard:?}, {seen_last:?}"
+            );
         }
     }
 

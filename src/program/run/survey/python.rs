@@ -63,7 +63,7 @@ pub(crate) struct PythonOptions {
     /// `python`: measure the rows of this file instead of the built-in ones.
     #[arg(long, value_name = "FILE", help_heading = ASKED, hide_short_help = true)]
     pub(crate) rows: Option<PathBuf>,
-    /// Allow code from --rows and --environments to run.
+    /// Allow code from --rows and --environments to run; with `imports`, also build packages that have no wheel.
     #[arg(long, value_name = "HAZARD", value_parser = ["code"], help_heading = ASKED, hide_short_help = true)]
     pub(crate) allow: Vec<String>,
     /// `python`: keep the trace of each attempt in the run's directory.
