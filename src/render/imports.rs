@@ -239,7 +239,7 @@ pub fn as_format(rows: &[ImportRow], format: Format, screen: impl Into<Screen>) 
                 about,
                 sections(rows),
             ));
-            Some(html::page(TITLE, &blocks))
+            Some(html::sortable_page(TITLE, &blocks))
         }
         _ => None,
     }
@@ -274,5 +274,12 @@ mod tests {
             "{text}"
         );
         assert!(page(&rows[..1]).contains("## Does not call cuInit (1)"));
+        let html = as_format(&rows, Format::Html, 80).unwrap();
+        assert!(
+            html.contains("script-src 'sha256-"),
+            "the policy allows the script that sorts"
+        );
+        assert_eq!(html.matches("<script>").count(), 1);
+        crate::fixture::assert_closed(html.split("<script>").next().unwrap());
     }
 }

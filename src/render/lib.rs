@@ -68,7 +68,7 @@ pub enum Format {
     Text,
     /// Every case of every scenario, as `run --verbose` shows them.
     TextFull,
-    /// A page without scripts or links to anything outside.
+    /// A page in one file that loads nothing from outside.
     Html,
     /// A page for issue trackers and job summaries.
     Markdown,

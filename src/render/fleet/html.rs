@@ -7,7 +7,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
-use data_encoding::BASE64;
 use serde_json::{Value, json};
 
 use cuda_pitfalls_answers::fleet::Fleet;
@@ -28,7 +27,8 @@ const SCRIPT: &str = include_str!("html/page.js");
 pub(super) fn fleet(fleet: &Fleet, docs: Option<&str>) -> String {
     let view = FleetView::new(fleet, view::HTML, docs);
     let title = format!("{}: {}", view::TITLE, standing::title(fleet, &view.told));
-    let mut out = page::page_head(&security_policy(), &title, STYLE) + "<main id=\"overview\">\n";
+    let mut out =
+        page::page_head(&page::script_policy(SCRIPT), &title, STYLE) + "<main id=\"overview\">\n";
     out += &element("header", "", &(write(&view.overview_blocks()) + LINKS));
     out += &write(&view.difference_blocks());
     map(&mut out, fleet);
@@ -103,14 +103,6 @@ const MOST_DRIVERS: usize = 12;
 
 const LINKS: &str = "<p><a href=\"#what-differs\">What differs</a> · \
     <a href=\"#map-title\">All machines and questions</a> · <a href=\"#groups\">Groups</a></p>";
-
-/// Returns the content security policy: the page loads nothing, and only its own script runs.
-fn security_policy() -> String {
-    let digest = BASE64.encode(&hmac_sha256::Hash::hash(SCRIPT.as_bytes()));
-    format!(
-        "default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
-    )
-}
 
 /// Writes the element of the map, which the script fills.
 fn map(out: &mut String, fleet: &Fleet) {

@@ -2,12 +2,19 @@
 //! head forbids whatever escaping might have let through.
 
 use cuda_pitfalls_core::text::escape::escape_html;
+use data_encoding::BASE64;
 
 /// Content security policy of a page without scripts: it loads nothing.
 pub(crate) const POLICY: &str =
     "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'";
 
 const STYLE: &str = include_str!("style.css");
+
+/// Returns the content security policy of a page that runs this script and no other.
+pub(crate) fn script_policy(script: &str) -> String {
+    let digest = BASE64.encode(&hmac_sha256::Hash::hash(script.as_bytes()));
+    format!("{POLICY}; script-src 'sha256-{digest}'")
+}
 
 /// Returns the page up to its body; `style` is specific to this page.
 pub(crate) fn page_head(policy: &str, title: &str, style: &str) -> String {

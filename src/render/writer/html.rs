@@ -10,10 +10,17 @@ use crate::svg;
 use cuda_pitfalls_core::text::escape::escape_html;
 
 const STYLE: &str = include_str!("html/document.css");
+const SORT: &str = include_str!("html/sort.js");
 
 /// Returns a page that consists of these blocks.
 pub(crate) fn page(title: &str, blocks: &[Block]) -> String {
     page::page_head(page::POLICY, title, STYLE) + &write(blocks) + page::END
+}
+
+/// Returns a page whose tables can be sorted by a column.
+pub(crate) fn sortable_page(title: &str, blocks: &[Block]) -> String {
+    let head = page::page_head(&page::script_policy(SORT), title, STYLE);
+    head + &write(blocks) + &format!("<script>{SORT}</script>\n") + page::END
 }
 
 /// Returns the blocks as HTML elements.
