@@ -395,12 +395,16 @@ fn promtool_accepts_the_metrics() {
 fn a_new_machine_is_measured_in_parts() {
     let scratch = Scratch::new();
     let measured = scratch.path().join("measured");
+    let wanted = scratch.path().join("wanted");
+    let lines = "--repeat 1 memory/context-cost\n--repeat 2 visibility/order-misspelt\n";
+    fs::write(&wanted, lines).expect("it is written");
     let measure = |parts: &[&str], on: &str| {
         let mut command = Command::new(deploy("node/measure"));
         command
             .arg(&measured)
             .args(parts)
             .env("CUDA_PITFALLS", PROGRAM)
+            .env("CUDA_PITFALLS_WANTED", &wanted)
             .env("CUDA_PITFALLS_ON", on);
         command.env("TMPDIR", scratch.path());
         let ran = command.current_dir(root()).output().expect("it starts");
@@ -417,6 +421,11 @@ fn a_new_machine_is_measured_in_parts() {
             && said.contains("fleet: not asked")
     );
     assert_eq!(read(&measured.join("parts")), said);
+    let (_, said) = measure(&["wanted"], "sim:h200-x1");
+    assert!(
+        said.starts_with("wanted-1 0 ") && said.contains("\nwanted-2 0 "),
+        "{said}"
+    );
     let many = read(&measured.join("many.txt"));
     assert!(
         many.contains("host-number-means-another-gpu")

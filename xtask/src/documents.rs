@@ -21,6 +21,7 @@ use cuda_pitfalls::{catalogue, diagnosis, render, trace};
 use crate::explain::{Fared, PartSources, Phrasings};
 use crate::known::KnownSources;
 use crate::page::Measurement;
+use crate::wanted::{self, WantedOptions};
 use crate::{TaskError, diagnoses, errors, explain, listed, page, steps, tables};
 
 /// Texts of documents by their paths below the root of the repository.
@@ -178,6 +179,19 @@ fn measured_reports(scenarios: &[Scenario]) -> Result<Vec<MeasuredReport>, TaskE
         measured.extend(second.join().unwrap_or_else(|panic| resume_unwind(panic)));
         Ok(measured.into_iter().collect::<Result<_, _>>()?)
     })
+}
+
+/// Returns the text of `evidence --wanted`: the attempts that the committed reports lack.
+///
+/// # Errors
+/// Returns an error if a committed report cannot be read.
+pub fn wanted_attempts(options: &WantedOptions) -> Result<String, TaskError> {
+    let scenarios = catalogue::select_scenarios(&[])?;
+    let mut measured = Vec::new();
+    for report in measured_reports(&scenarios)? {
+        measured.extend(report.measured);
+    }
+    Ok(wanted::list_wanted(&scenarios, &measured, options))
 }
 
 /// Returns the findings of today's rules in the committed traces of real programs, by name.

@@ -16,6 +16,7 @@ pub mod page;
 pub mod steps;
 mod table;
 pub mod tables;
+pub mod wanted;
 
 /// Reason why a task failed, such as a scenario that is not valid, or a file that cannot be read or written.
 pub type TaskError = Box<dyn std::error::Error>;

@@ -1,17 +1,28 @@
 //! `cargo xtask bless` writes the generated documents, and then the outputs that pages show. `cargo xtask check` lists
 //! documents that are out of date. `cargo xtask evidence reports/FOLDER…` adds measurements to the list of evidence.
+//! `cargo xtask evidence --wanted` lists the attempts that the evidence lacks, the most valuable per second first.
 //! `cargo xtask fresh FILE` lists what was measured or read in a release that is no longer the newest: FILE has lines
 //! such as `torch==2.15.0`, from an index of packages.
 
 use std::process::{Command, ExitCode};
 
-use xtask::documents::{bless_documents, make_documents, root, stale_documents};
+use xtask::documents::{bless_documents, make_documents, root, stale_documents, wanted_attempts};
+use xtask::wanted::WantedOptions;
 use xtask::{TaskError, evidence, fresh};
+
+const USAGE: &str = "\
+usage: cargo xtask bless|check|fresh FILE
+       cargo xtask evidence reports/FOLDER...
+       cargo xtask evidence --wanted [--model H200] [--gpus 2] [--no-frameworks]
+               [--since 2026-11-26] [--selectors]";
 
 fn main() -> ExitCode {
     let task = std::env::args().nth(1).unwrap_or_default();
     let folders: Vec<String> = std::env::args().skip(2).collect();
     let found = match task.as_str() {
+        "evidence" if folders.first().is_some_and(|first| first == "--wanted") => {
+            return print_wanted(&folders[1..]);
+        }
         "evidence" if !folders.is_empty() => {
             evidence::list(root(), &folders).map(|added| (added, "evidence:"))
         }
@@ -23,7 +34,7 @@ fn main() -> ExitCode {
             .and_then(|made| stale_documents(&made.documents))
             .map(|stale| (stale, "out of date; `cargo xtask bless` writes it anew:")),
         _ => {
-            eprintln!("usage: cargo xtask <bless|check|evidence reports/FOLDER...|fresh FILE>");
+            eprintln!("{USAGE}");
             return ExitCode::from(2);
         }
     };
@@ -33,6 +44,23 @@ fn main() -> ExitCode {
             ExitCode::from(u8::from(
                 matches!(task.as_str(), "check" | "fresh") && !paths.is_empty(),
             ))
+        }
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn print_wanted(arguments: &[String]) -> ExitCode {
+    let Some(options) = WantedOptions::parse(arguments) else {
+        eprintln!("{USAGE}");
+        return ExitCode::from(2);
+    };
+    match wanted_attempts(&options) {
+        Ok(text) => {
+            print!("{text}");
+            ExitCode::SUCCESS
         }
         Err(error) => {
             eprintln!("{error}");

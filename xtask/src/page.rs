@@ -21,7 +21,9 @@ mod since;
 mod values;
 
 pub use index::{index, path as index_path};
-pub use measured::{Measurement, answer_bases, report_measurements};
+pub use measured::{
+    Measurement, answer_bases, attempts_counted, case_attempts, report_measurements,
+};
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;

@@ -13,7 +13,7 @@ use cuda_pitfalls::scenario::python::with_needed;
 use cuda_pitfalls::scenario::{Check, Instance, Python, Scenario};
 use cuda_pitfalls::text::counts::counted;
 use cuda_pitfalls::text::versions::{Version, name, number};
-use cuda_pitfalls::verdict::{Kind, Provenance, Verdict};
+use cuda_pitfalls::verdict::{Kind, Provenance, Reason, Verdict};
 
 use super::prose::{escape_text, markdown_link, to_markdown, write_paragraph};
 use crate::table::MarkdownTable;
@@ -179,8 +179,27 @@ fn answer_basis(measurements: &[&Measurement]) -> Basis {
 }
 
 /// Returns the number of attempts of a case that count.
-fn attempts_counted(case: &CaseReport) -> u32 {
+pub fn attempts_counted(case: &CaseReport) -> u32 {
     case.outcomes.iter().map(|outcome| outcome.count).sum()
+}
+
+/// Returns the attempts of a case in these measurements, of the instance with the fewest; `None` if no instance has the
+/// case.
+pub fn case_attempts(scenario: &Scenario, measured: &[&Measurement], case: &str) -> Option<u32> {
+    let mut least = None;
+    for instance in &scenario.instances {
+        if !instance.cases.iter().any(|known| known.name == case) {
+            continue;
+        }
+        let mut attempts = 0;
+        for measurement in measured {
+            if measurement.part.name == instance.name {
+                attempts += measurement.part.case(case).map_or(0, attempts_counted);
+            }
+        }
+        least = Some(least.map_or(attempts, |least: u32| least.min(attempts)));
+    }
+    least
 }
 
 /// Returns the interpreter of lines, with those packages that they need; `None` for calls.
@@ -214,7 +233,7 @@ impl Measurement {
 
     /// Returns the software in addition to the driver: libcudart, or the interpreter and the packages that the lines
     /// need.
-    pub(super) fn software_in_words(&self) -> String {
+    pub(crate) fn software_in_words(&self) -> String {
         match self.python_interpreter() {
             Some(python) => python_in_words(&python),
             None => format!("libcudart {}", self.libcudart()),
@@ -250,6 +269,21 @@ impl Measurement {
 
     fn is_conclusive(&self) -> bool {
         self.part.verdict.kind.is_conclusive()
+    }
+
+    /// Returns `true` if its attempts count for the answer, together with those of other runs.
+    pub(crate) fn counts_for_answer(&self) -> bool {
+        let reason = self.part.verdict.reason;
+        let is_too_short = matches!(reason, Some(Reason::Interrupted | Reason::TooFewAttempts));
+        (self.is_conclusive() || is_too_short) && self.machine.other_libcuda().is_none()
+    }
+
+    /// Returns the model of the GPUs in one word: `H200`.
+    pub(crate) fn gpu_model(&self) -> String {
+        let gpu = self.machine.gpus.first();
+        let name = gpu.and_then(|gpu| gpu.name.as_deref()).unwrap_or_default();
+        let model = name.trim_start_matches("NVIDIA ").split(' ').next();
+        model.unwrap_or_default().to_owned()
     }
 
     /// Returns `true` if the report stores a different verdict than today's question gives.
