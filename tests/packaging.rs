@@ -329,7 +329,14 @@ fn every_workflow_builds_by_the_oldest_rust_that_is_promised() {
             "{workflow}: other parts"
         );
     }
-    assert!(read_text("Containerfile").contains(&format!("FROM rust:{rust}-")));
+    let containerfile = read_text("Containerfile");
+    assert!(containerfile.contains(&format!("FROM rust:{rust}-")));
+    for line in containerfile.lines() {
+        assert!(
+            !line.starts_with("FROM ") || line.contains("@sha256:"),
+            "{line}: not by digest"
+        );
+    }
     for page in ["README.md", "docs/install.md"] {
         assert!(
             read_text(page).contains(&format!("Rust {rust} or newer")),
