@@ -40,71 +40,78 @@ fn rendered(scratch: &Scratch, document: &str, forms: &[&str]) -> Vec<String> {
         .collect()
 }
 
-#[test]
-fn nothing_follows_from_memory_that_nvml_does_not_tell() {
-    for (machine, error) in MACHINES {
-        let scratch = Scratch::new();
-        let (ran, report) = scratch.simulate(
-            &format!("sim:{machine}"),
-            &[MEMORY, LIST, MASK, FORK, QUERY],
-            &["--quick"],
-        );
-        assert_eq!(ran.code, Some(3), "{machine}: {ran:#?}");
-        let found = [MEMORY, LIST, MASK, FORK].map(|name| &part(&report, name).verdict);
-        assert_eq!(
-            (found[0].kind, found[0].reason),
-            (Kind::Inconclusive, Some(Reason::Uncalibrated)),
-            "{machine}"
-        );
-        assert_eq!(
-            (found[1].kind, found[1].reason),
-            (Kind::Inconclusive, Some(Reason::Unobservable)),
-            "{machine}"
-        );
-        // These need no memory. An instance that CUDA shows and NVML does not list is expected.
-        assert_eq!(
-            [found[2], found[3]].map(|verdict| verdict.kind),
-            [Kind::Reproduced; 2],
-            "{machine}"
-        );
-        let Some(error) = error else { continue };
-        let document = scratch
-            .folder()
-            .expect("a report")
-            .join("report.json")
-            .to_string_lossy()
-            .into_owned();
-        let forms = [
-            "text",
-            "text-full",
-            "html",
-            "markdown",
-            "junit",
-            "prometheus",
-            "github",
-            "compact",
-        ];
-        let rendered = rendered(&scratch, &document, &forms);
-        for (text, form) in rendered.iter().zip(forms) {
-            assert!(
-                !text.is_empty() && !has_made_up_figure(text),
-                "{machine} as {form}: {text}"
-            );
-        }
-        assert!(rendered[2].contains(error) && rendered[0].contains("Context size: unknown."));
-        let merged = scratch.run(&[
-            "fleet",
-            "merge",
-            &document,
-            "--simulated",
-            "--out",
-            &scratch.at("fleet.json"),
-        ]);
+/// Runs scenarios on a machine, and checks what is concluded and printed. `error` is NVML's answer to a query of memory.
+fn conclude_without_memory(machine: &str, error: Option<&str>) {
+    let scratch = Scratch::new();
+    let (ran, report) = scratch.simulate(
+        &format!("sim:{machine}"),
+        &[MEMORY, LIST, MASK, FORK, QUERY],
+        &["--quick"],
+    );
+    assert_eq!(ran.code, Some(3), "{machine}: {ran:#?}");
+    let found = [MEMORY, LIST, MASK, FORK].map(|name| &part(&report, name).verdict);
+    assert_eq!(
+        (found[0].kind, found[0].reason),
+        (Kind::Inconclusive, Some(Reason::Uncalibrated)),
+        "{machine}"
+    );
+    assert_eq!(
+        (found[1].kind, found[1].reason),
+        (Kind::Inconclusive, Some(Reason::Unobservable)),
+        "{machine}"
+    );
+    // These need no memory. An instance that CUDA shows and NVML does not list is expected.
+    assert_eq!(
+        [found[2], found[3]].map(|verdict| verdict.kind),
+        [Kind::Reproduced; 2],
+        "{machine}"
+    );
+    let Some(error) = error else { return };
+    let document = scratch
+        .folder()
+        .expect("a report")
+        .join("report.json")
+        .to_string_lossy()
+        .into_owned();
+    let forms = [
+        "text",
+        "text-full",
+        "html",
+        "markdown",
+        "junit",
+        "prometheus",
+        "github",
+        "compact",
+    ];
+    let rendered = rendered(&scratch, &document, &forms);
+    for (text, form) in rendered.iter().zip(forms) {
         assert!(
-            !has_made_up_figure(&merged.stdout),
-            "{machine}: {merged:#?}"
+            !text.is_empty() && !has_made_up_figure(text),
+            "{machine} as {form}: {text}"
         );
     }
+    assert!(rendered[2].contains(error) && rendered[0].contains("Context size: unknown."));
+    let merged = scratch.run(&[
+        "fleet",
+        "merge",
+        &document,
+        "--simulated",
+        "--out",
+        &scratch.at("fleet.json"),
+    ]);
+    assert!(
+        !has_made_up_figure(&merged.stdout),
+        "{machine}: {merged:#?}"
+    );
+}
+
+#[test]
+fn nothing_follows_from_memory_that_nvml_does_not_tell() {
+    std::thread::scope(|scope| {
+        for (machine, error) in MACHINES {
+            scope.spawn(move || conclude_without_memory(machine, error));
+        }
+    });
 }
 
 #[test]

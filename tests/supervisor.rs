@@ -124,10 +124,13 @@ fn hangs(stem: &str, sent: &[&str]) {
 #[test]
 fn a_hang_ends_at_its_deadline_by_the_signals_that_it_takes() {
     let by_sigterm = ["hang", "too-long", "stopped", "child-hangs", "fake-bye"];
-    by_sigterm
-        .into_iter()
-        .for_each(|stem| hangs(stem, &["SIGTERM"]));
-    hangs("hang-deaf", &["SIGTERM", "SIGKILL"]);
+    // At the same time, because each waits for its deadline.
+    std::thread::scope(|scope| {
+        for stem in by_sigterm {
+            scope.spawn(move || hangs(stem, &["SIGTERM"]));
+        }
+        hangs("hang-deaf", &["SIGTERM", "SIGKILL"]);
+    });
 }
 
 /// Checks a crash: the signal and the step that raised it, without a signal of ours.

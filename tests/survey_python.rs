@@ -558,7 +558,7 @@ fn an_instrument_that_does_not_see_its_controls_asks_nothing() {
 fn a_short_limit_for_rows_is_none_for_the_controls() {
     let scratch = Scratch::new();
     // It starts more slowly than the limit of a row, but within the limit of a control.
-    let python = interpreter(&scratch, "sleep 2; exec python3 \"$@\"");
+    let python = interpreter(&scratch, "sleep 1.2; exec python3 \"$@\"");
     let ran = survey(
         &scratch,
         &["def", "--quick", "--timeout", "1s", "--python", &python],

@@ -183,15 +183,23 @@ fn an_idle_co_tenant_changes_no_verdict_that_it_does_not_hide() {
 
 #[test]
 fn co_tenants_that_come_and_go_are_no_surprise() {
-    for part in ["churn-init", "churn-context", "churn-memory"] {
-        let machine = Shared::new();
-        let co_tenant = machine.co_tenant(part);
-        let asked: Vec<&str> = ASKED.into_iter().chain(["--quick"]).collect();
-        let report = machine.run(&asked);
-        drop(co_tenant);
-        no_surprise(&report);
-        assert_eq!(report.scenarios.len(), ASKED.len());
-    }
+    // At the same time, because each calibration waits for a quiet time.
+    std::thread::scope(|scope| {
+        for part in ["churn-init", "churn-context", "churn-memory"] {
+            scope.spawn(move || run_beside(part));
+        }
+    });
+}
+
+/// Runs questions next to a co-tenant, on a machine of their own, and fails if a verdict is unexpected.
+fn run_beside(part: &str) {
+    let machine = Shared::new();
+    let co_tenant = machine.co_tenant(part);
+    let asked: Vec<&str> = ASKED.into_iter().chain(["--quick"]).collect();
+    let report = machine.run(&asked);
+    drop(co_tenant);
+    no_surprise(&report);
+    assert_eq!(report.scenarios.len(), ASKED.len());
 }
 
 #[test]

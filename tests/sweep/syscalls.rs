@@ -217,12 +217,10 @@ fn one_trace(fault: Fault) -> (Traced, Option<String>) {
     };
     let is_right = is_right && !traced.hung && !said.contains("panicked");
     let wrong = (!is_right).then(|| format!("{traced:?}: {}", said.trim().replace('\n', " | ")));
-    std::thread::sleep(Duration::from_millis(20));
-    let left = scratch.processes();
-    (
-        traced,
-        wrong.or((!left.is_empty()).then(|| format!("still running: {left:?}"))),
-    )
+    eventually("no process is left", LONGEST, || {
+        scratch.processes().is_empty().then_some(())
+    });
+    (traced, wrong)
 }
 
 /// All calls but `recvfrom`: the standard library panics where the pipe to a process that it starts fails, which is all
@@ -234,12 +232,16 @@ const OF_A_TRACER: [&str; 8] = [
 #[test]
 fn a_failed_call_of_a_tracer_leaves_the_program_its_exit_code() {
     // The twelfth belongs to a directory; the standard library panics if closing it fails.
-    sweep(TRACE, &OF_A_TRACER, |count| {
-        few(count)
-            .into_iter()
-            .chain([12])
-            .filter(|nth| *nth <= count)
-            .collect()
+    let points = |count| {
+        let mut points = few(count);
+        points.push(12);
+        points.retain(|nth| *nth <= count);
+        points
+    };
+    let (first, second) = OF_A_TRACER.split_at(4);
+    std::thread::scope(|scope| {
+        scope.spawn(|| sweep(TRACE, first, points));
+        sweep(TRACE, second, points);
     });
 }
 

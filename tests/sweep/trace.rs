@@ -3,8 +3,7 @@
 
 use std::os::unix::process::CommandExt;
 use std::process::Command;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
 /// A system call that is to fail.
@@ -45,30 +44,21 @@ pub(crate) fn run(mut command: Command, fault: Fault, longest: Duration) -> Trac
     }
     // The tracer reaps the child itself.
     let pid = command.spawn().expect("the program starts").id() as i32;
-    let ended = Arc::new(AtomicBool::new(false));
-    let hung = Arc::new(AtomicBool::new(false));
-    let watch = std::thread::spawn({
-        let (ended, hung) = (ended.clone(), hung.clone());
-        move || {
-            let started = std::time::Instant::now();
-            while !ended.load(Ordering::Relaxed) {
-                if started.elapsed() > longest {
-                    hung.store(true, Ordering::Relaxed);
-                    // SAFETY: our child, not reaped before `ended` is set.
-                    unsafe { libc::kill(pid, libc::SIGKILL) };
-                    return;
-                }
-                std::thread::sleep(Duration::from_millis(20));
-            }
+    let (end, ended) = channel::<()>();
+    let watch = std::thread::spawn(move || {
+        let hung = ended.recv_timeout(longest) == Err(RecvTimeoutError::Timeout);
+        if hung {
+            // SAFETY: our child, not reaped before `end` is dropped.
+            unsafe { libc::kill(pid, libc::SIGKILL) };
         }
+        hung
     });
     let (code, calls) = follow(pid, fault);
-    ended.store(true, Ordering::Relaxed);
-    watch.join().expect("the watch ends");
+    drop(end);
     Traced {
         code,
         calls,
-        hung: hung.load(Ordering::Relaxed),
+        hung: watch.join().expect("the watch ends"),
     }
 }
 

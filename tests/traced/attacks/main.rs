@@ -118,17 +118,25 @@ fn another_user_on_the_socket_is_not_heard_and_holds_nobody() {
 
 #[test]
 fn a_program_that_lies_spoils_only_its_own_trace() {
-    for mode in MODES {
-        let stranger = script("attacks/stranger.py");
-        let first = format!(
-            "{{ sleep 60 | python3 {stranger} {mode} $CUDA_PITFALLS_TRACED/socket & }} | head -1"
-        );
-        let held = Held::start(&[], &first);
-        held.folder();
-        let (ran, trace) = held.finish();
-        assert_eq!(ran.code, Some(5), "{mode}: {ran:?}");
-        assert!(trace.end.is_some(), "{mode}");
-    }
+    // At the same time, because each trace waits for the process that lies.
+    std::thread::scope(|scope| {
+        for mode in MODES {
+            scope.spawn(move || lie_to_own_trace(mode));
+        }
+    });
+}
+
+/// Runs a trace whose own program sends `mode` to its socket, and outlives the first process.
+fn lie_to_own_trace(mode: &str) {
+    let stranger = script("attacks/stranger.py");
+    let first = format!(
+        "{{ sleep 60 | python3 {stranger} {mode} $CUDA_PITFALLS_TRACED/socket & }} | head -1"
+    );
+    let held = Held::start(&[], &first);
+    held.folder();
+    let (ran, trace) = held.finish();
+    assert_eq!(ran.code, Some(5), "{mode}: {ran:?}");
+    assert!(trace.end.is_some(), "{mode}");
 }
 
 /// Returns the reason why a path that a process uses may become another user's: it does not exist, and another user
@@ -165,7 +173,7 @@ fn paths_of_ended_trace_cannot_be_taken_over() {
           mv {0}/out {0}/done) > /dev/null 2>&1 & exit 5",
         scratch.path().display()
     );
-    let ran = run(&scratch, &[], &["sh", "-c", &script]);
+    let ran = run(&scratch, &["--wait-children", "0s"], &["sh", "-c", &script]);
     assert_eq!(ran.code, Some(5), "{ran:?}");
     File::create(at("go")).expect("a file");
     appears(&at("done"));
