@@ -14,7 +14,7 @@ Measured on:
 
 ## In your test suite
 
-`pip install cuda-pitfalls`, then:
+Install [the wheel](install.md), then:
 
 ```python
 from cuda_pitfalls import mask

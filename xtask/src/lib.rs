@@ -13,6 +13,7 @@ pub mod known;
 #[path = "../../tests/common/evidence.rs"]
 mod listed;
 pub mod page;
+pub mod release;
 pub mod steps;
 mod table;
 pub mod tables;

@@ -3,18 +3,22 @@
 //! `cargo xtask evidence --wanted` lists the attempts that the evidence lacks, the most valuable per second first.
 //! `cargo xtask fresh FILE` lists what was measured or read in a release that is no longer the newest: FILE has lines
 //! such as `torch==2.15.0`, from an index of packages.
+//! `cargo xtask release VERSION --repository URL` writes both into every file that has them, and opens the section of the
+//! changelog.
 
 use std::process::{Command, ExitCode};
 
+use cuda_pitfalls::clock;
 use xtask::documents::{bless_documents, make_documents, root, stale_documents, wanted_attempts};
 use xtask::wanted::WantedOptions;
-use xtask::{TaskError, evidence, fresh};
+use xtask::{TaskError, evidence, fresh, release};
 
 const USAGE: &str = "\
 usage: cargo xtask bless|check|fresh FILE
        cargo xtask evidence reports/FOLDER...
        cargo xtask evidence --wanted [--model H200] [--gpus 2] [--no-frameworks]
-               [--since 2026-11-26] [--selectors]";
+               [--since 2026-11-26] [--selectors]
+       cargo xtask release VERSION --repository URL";
 
 fn main() -> ExitCode {
     let task = std::env::args().nth(1).unwrap_or_default();
@@ -29,6 +33,8 @@ fn main() -> ExitCode {
         "fresh" if folders.len() == 1 => {
             fresh::outdated(&folders[0]).map(|old| (old, "a newer release exists:"))
         }
+        "release" => release::write_release(root(), &folders, &clock::utc_now()[..10])
+            .map(|written| (written, "written:")),
         "bless" => bless_all().map(|written| (written, "written:")),
         "check" => make_documents()
             .and_then(|made| stale_documents(&made.documents))
