@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::Command;
 
 use common::traced::{LATE, in_time};
-use common::{PROGRAM, Scratch, read_text, root, script};
+use common::{PROGRAM, Scratch, names_in, read_text, root, script};
 
 /// Exit code of the action's script, and its outputs for GitHub.
 struct Acted {
@@ -291,19 +291,8 @@ fn fail_on_says_which_exit_codes_fail_the_job() {
 #[test]
 fn every_input_reaches_the_script_as_a_variable() {
     let (action, script) = (read_text("action.yml"), read_text(".github/action/run"));
-    let of_run = [
-        "SELECTORS",
-        "ON",
-        "OUT",
-        "FAIL_ON",
-        "ARGUMENTS",
-        "PROGRAM",
-        "SOURCES",
-    ];
-    for variable in of_run
-        .into_iter()
-        .chain(["COMMAND", "FORBID", "WORKING_DIRECTORY"])
-    {
+    let of_run = "SELECTORS ON OUT FAIL_ON ARGUMENTS PROGRAM SOURCES";
+    for variable in format!("{of_run} COMMAND FORBID WORKING_DIRECTORY").split(' ') {
         let given = action
             .lines()
             .any(|line| line.trim().trim_matches('"').starts_with(variable));
@@ -323,18 +312,35 @@ fn every_input_reaches_the_script_as_a_variable() {
 }
 
 #[test]
+fn program_comes_from_a_wheel_once_one_is_published() {
+    let scratch = Scratch::new();
+    fs::create_dir(scratch.at(".github")).expect("a folder of our own");
+    let install = scratch.file(".github/program", read_text(".github/program"));
+    for tool in ["cargo", "python3"] {
+        script(&scratch.path().join(tool), "#!/bin/sh\necho $0 \"$@\"\n");
+    }
+    for (wheels, wanted) in [
+        ("# cuda-pitfalls==1.2.3\n", "/cargo install --locked "),
+        ("cuda-pitfalls==1.2.3\n", "/python3 -m pip install "),
+    ] {
+        scratch.file(".github/wheels.txt", wheels);
+        let mut program = Command::new("bash");
+        program.env("PATH", scratch.at(":/usr/bin:/bin"));
+        program.arg(&install).arg("made");
+        let output = program.output().expect("bash");
+        assert_eq!(output.stdout, b"made/bin/cuda-pitfalls\n");
+        let log = String::from_utf8_lossy(&output.stderr);
+        assert!(log.contains(wanted), "{log}");
+    }
+}
+
+#[test]
 fn actions_of_others_are_pinned_to_a_commit() {
-    let folder = root().join(".github/workflows");
-    let files = fs::read_dir(&folder)
-        .expect("the workflows")
-        .flatten()
-        .map(|entry| entry.path());
+    let files = names_in(root().join(".github/workflows"));
+    let files = files.iter().map(|name| format!(".github/workflows/{name}"));
     let mut pinned = 0;
-    for file in files.chain([root().join("action.yml")]) {
-        for line in fs::read_to_string(&file)
-            .expect("a file of the repository")
-            .lines()
-        {
+    for file in files.chain(["action.yml".to_owned()]) {
+        for line in read_text(&file).lines() {
             let Some((_, used)) = line.split_once("uses: ") else {
                 continue;
             };
@@ -347,7 +353,7 @@ fn actions_of_others_are_pinned_to_a_commit() {
                 .is_some_and(|(hash, _)| {
                     hash.len() == 40 && hash.bytes().all(|byte| byte.is_ascii_hexdigit())
                 });
-            assert!(is_pinned, "{}: {line}", Path::new(&file).display());
+            assert!(is_pinned, "{file}: {line}");
             pinned += 1;
         }
     }

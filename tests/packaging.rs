@@ -123,10 +123,7 @@ fn an_archive_has_the_program_where_cargo_binstall_looks_and_a_share() {
     assert!(made.status.success(), "{made:#?}");
     let archive = scratch.path().join(format!("{name}.tgz"));
     let inside = lines(&give(
-        Command::new("tar")
-            .arg("--list")
-            .arg("--file")
-            .arg(&archive),
+        Command::new("tar").args(["--list", "--file"]).arg(&archive),
     ));
     let manifest = manifest();
     let bin = expanded(
@@ -184,11 +181,8 @@ fn foreign_archive_has_pages_printed_by_native_program() {
         let archive = scratch.path().join("foreign.tgz");
         lines(&give(
             Command::new("tar")
-                .arg("--extract")
-                .arg("--to-stdout")
-                .arg("--file")
-                .arg(archive)
-                .arg(what),
+                .args(["--extract", "--to-stdout", what, "--file"])
+                .arg(archive),
         ))
     };
     assert_eq!(list("foreign/bin/cuda-pitfalls"), ["not for this machine"]);
