@@ -186,7 +186,7 @@ steps  = [{ py = "1", label = "count" }]
 "#;
 
 #[test]
-fn scenario_interrupted_in_last_round_keeps_earlier_rounds() {
+fn scenario_interrupted_in_last_round_has_no_verdict() {
     let scratch = Scratch::new();
     let count = scratch.at("count");
     let file = scratch.file("last-hangs.toml", LAST_HANGS.replace("COUNT", &count));
@@ -202,10 +202,8 @@ fn scenario_interrupted_in_last_round_keeps_earlier_rounds() {
         .stored()
         .expect("a report is on disk and can be read");
     assert_eq!(
-        report.scenarios[0].verdict.kind,
-        Kind::NotReproduced,
-        "{:?}",
-        report.scenarios[0].verdict
+        report.scenarios[0].verdict.detail,
+        "3 of 4 planned attempts of each case were made"
     );
     let plan = report.scenarios[0].plan.as_ref().expect("it was planned");
     assert_eq!((plan.repeat, plan.planned), (3, Some(4)));

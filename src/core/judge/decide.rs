@@ -9,7 +9,6 @@ use super::Facts;
 use super::outcomes::JudgedCase;
 use super::shows::{Shows, shows};
 use super::strength::{format_percent, separation_chance, upper_bound};
-use crate::plan::FEWEST;
 
 /// A verdict that was not yet compared with the expectation.
 pub(super) struct Decision {
@@ -229,15 +228,16 @@ fn too_few(plan: &Plan, seen: &[JudgedCase]) -> Option<Decision> {
     )
 }
 
-/// Returns the decision if the run ended before it made as many attempts as a verdict needs. Fewer are enough if the
-/// user or the file planned no more.
+/// Returns the decision if the run ended before it made the planned attempts. A verdict and its probability hold for a
+/// number of attempts that was set in advance: a user may interrupt a run because of what it shows.
 fn cut_off(plan: &Plan) -> Option<Decision> {
     let planned = plan.planned?;
-    (plan.repeat < planned.min(FEWEST)).then(|| {
-        let detail = format!(
-            "{} of {planned} planned attempts of each case were made",
-            plan.repeat
-        );
-        inconclusive(Reason::Interrupted, detail)
-    })
+    if plan.repeat >= planned {
+        return None;
+    }
+    let detail = format!(
+        "{} of {planned} planned attempts of each case were made",
+        plan.repeat
+    );
+    Some(inconclusive(Reason::Interrupted, detail))
 }

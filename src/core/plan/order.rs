@@ -2,7 +2,7 @@
 
 use crate::random::Random;
 
-/// The fewest attempts of each case for a verdict, unless fewer were planned. An unexpected verdict always needs them.
+/// The fewest attempts of each case for an unexpected verdict. If fewer were planned, more are made.
 pub const FEWEST: u32 = 3;
 
 /// Returns case indices in the order in which attempts are made, `repeat` of each.
