@@ -8,6 +8,8 @@ pub mod documents;
 pub mod errors;
 pub mod evidence;
 pub mod explain;
+#[cfg(test)]
+mod fixture;
 pub mod fresh;
 pub mod known;
 #[path = "../../tests/common/evidence.rs"]

@@ -64,7 +64,7 @@ impl WantedOptions {
 enum Gain {
     /// The answer rests on at most one report.
     SecondReport,
-    /// It is below [`FEWEST`] attempts of a case on the model.
+    /// The model has fewer than [`FEWEST`] attempts of a case.
     Fewest,
     /// Fewer attempts than the goal were made on the model.
     Goal,
@@ -445,53 +445,10 @@ fn write_summary(
 
 #[cfg(test)]
 mod tests {
-    use cuda_pitfalls::observation::Observation;
-    use cuda_pitfalls::plan::fixture;
-    use cuda_pitfalls::report::{Attempt, CaseReport, Outcome, ScenarioReport};
-    use cuda_pitfalls::verdict::{Kind, Verdict};
+    use cuda_pitfalls::verdict::Kind;
 
     use super::*;
-
-    fn question(name: &str) -> Scenario {
-        let mut scenario = fixture::scenario();
-        scenario.name = name.to_owned();
-        scenario.instances[0].name = name.to_owned();
-        scenario
-    }
-
-    /// Returns a measurement with these attempts of trap and control, one second each.
-    fn measurement(name: &str, report: &str, gpu: &str, attempts: [u32; 2]) -> Measurement {
-        let mut machine = fixture::machine(1);
-        machine.gpus[0].name = Some(gpu.to_owned());
-        let mut cases = Vec::new();
-        for (name, count) in ["trap", "control"].into_iter().zip(attempts) {
-            let mut attempt = Attempt::default();
-            attempt.recording.wall_ns = 1_000_000_000;
-            let mut case = CaseReport::new(name, vec![attempt; count as usize]);
-            case.outcomes = vec![Outcome::new(count, Observation::default())];
-            cases.push(case);
-        }
-        let verdict = Verdict {
-            kind: Kind::Reproduced,
-            ..Verdict::default()
-        };
-        Measurement {
-            report: report.to_owned(),
-            started_at: "2026-11-27T10:00:00Z".to_owned(),
-            machine,
-            alone: true,
-            interrupted: false,
-            then: verdict.clone(),
-            changed: None,
-            part: ScenarioReport {
-                name: name.to_owned(),
-                scenario: name.to_owned(),
-                verdict,
-                cases,
-                ..ScenarioReport::default()
-            },
-        }
-    }
+    use crate::fixture::{measurement, question};
 
     fn made_up() -> (Vec<Scenario>, Vec<Measurement>) {
         let (h100, h200) = ("NVIDIA H100 80GB HBM3", "NVIDIA H200");

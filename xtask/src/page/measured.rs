@@ -413,11 +413,9 @@ pub(super) fn write_machines(out: &mut String, scenario: &Scenario, own: &[&Meas
         out.push_str("\nNot measured yet.\n");
         return;
     }
-    let mut conclusive = own.to_vec();
-    conclusive.retain(|measurement| measurement.is_conclusive());
-    if !conclusive.is_empty() {
-        let basis = to_markdown(&answer_basis(&conclusive).sentence());
-        let words = format!("The answer is based on {basis}. {}", tried_versions(own));
+    if own.iter().any(|measurement| measurement.is_conclusive()) {
+        let attempts = attempts_in_words(scenario, own);
+        let words = format!("The answer is based on {attempts}. {}", tried_versions(own));
         write_paragraph(out, &words);
     }
     let table = machines_table(scenario, own);
@@ -440,6 +438,44 @@ pub(super) fn write_machines(out: &mut String, scenario: &Scenario, own: &[&Meas
     }
     write_paragraph(out, &notes);
     out.push_str("\n</details>\n");
+}
+
+/// Returns the attempts on each model, over all runs, of the instance with the fewest: `5 + 5 attempts (trap + control)
+/// on H100 and 3 + 3 on H200, in 2 runs`.
+fn attempts_in_words(scenario: &Scenario, own: &[&Measurement]) -> String {
+    let mut models: BTreeMap<String, Vec<&Measurement>> = BTreeMap::new();
+    let mut runs: BTreeMap<&str, bool> = BTreeMap::new();
+    for measurement in own {
+        if measurement.counts_for_answer() {
+            let of_model = models.entry(measurement.gpu_model()).or_default();
+            of_model.push(measurement);
+            runs.insert(&measurement.report, measurement.interrupted);
+        }
+    }
+    let mut words = Vec::new();
+    for (model, measured) in models {
+        let counts = ["trap", "control"].map(|case| case_attempts(scenario, &measured, case));
+        // The first model has the noun.
+        words.push(match (counts, words.is_empty()) {
+            ([Some(trap), Some(control)], true) => {
+                format!("{trap} + {control} attempts (trap + control) on {model}")
+            }
+            ([Some(trap), Some(control)], false) => format!("{trap} + {control} on {model}"),
+            ([trap, _], true) => {
+                let attempts = counted(trap.unwrap_or_default(), "attempt");
+                format!("{attempts} on {model}")
+            }
+            ([trap, _], false) => format!("{} on {model}", trap.unwrap_or_default()),
+        });
+    }
+    let interrupted = runs.values().filter(|is_interrupted| **is_interrupted);
+    let interrupted = match interrupted.count() {
+        0 => String::new(),
+        some => format!(", {some} of them interrupted"),
+    };
+    let runs = counted(runs.len() as u64, "run");
+    let words = words.join(" and ");
+    format!("{words}, in {runs}{interrupted}")
 }
 
 /// Returns the table of machines, with a row for each report and libcudart.
@@ -555,4 +591,33 @@ fn instances_in_words(scenario: &Scenario, measurements: &[&Measurement]) -> Str
         });
     }
     counted.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture::{measurement, question};
+
+    #[test]
+    fn page_states_the_attempts_on_each_model() {
+        let mut scenario = question("a/b");
+        let mut of_h200 = measurement("a/b", "h200", "NVIDIA H200", [1, 2]);
+        of_h200.interrupted = true;
+        let measured = [
+            measurement("a/b", "h100", "NVIDIA H100 80GB HBM3", [5, 5]),
+            measurement("a/b", "h200-again", "NVIDIA H200", [2, 2]),
+            of_h200,
+        ];
+        let own: Vec<&Measurement> = measured.iter().collect();
+        assert_eq!(
+            attempts_in_words(&scenario, &own),
+            "5 + 5 attempts (trap + control) on H100 and 3 + 4 on H200, in 3 runs, 1 of them interrupted"
+        );
+        // An instance that was added to the file later was not measured.
+        let mut added = scenario.instances[0].clone();
+        added.name = "a/b[gpu=1]".to_owned();
+        scenario.instances.push(added);
+        let words = attempts_in_words(&scenario, &own[..1]);
+        assert_eq!(words, "0 + 0 attempts (trap + control) on H100, in 1 run");
+    }
 }
