@@ -142,21 +142,28 @@ fn private_folder(scratch: &Scratch) -> Option<PathBuf> {
         .map(|entry| entry.path())
 }
 
+/// Checks the mode of a run's private folder while the run waits.
+fn check_private_folder(umask: &str) {
+    let scratch = Scratch::new();
+    let masked = ["sh", "-c", &format!("umask {umask} && exec \"$@\""), "sh"];
+    let running = scratch.start(behind(&masked, &command(&scratch, MACHINE, "wait")));
+    scratch.sleeper();
+    let folder = private_folder(&scratch).expect("the folder of the run");
+    let mode = fs::metadata(&folder)
+        .expect("the folder")
+        .permissions()
+        .mode();
+    assert_eq!(mode & 0o7777, 0o700, "umask {umask}");
+    running.wait(LONGEST).ended(0, "ok");
+}
+
 #[test]
 fn the_private_folder_is_private_whatever_the_umask() {
-    for umask in ["0", "277"] {
-        let scratch = Scratch::new();
-        let masked = ["sh", "-c", &format!("umask {umask} && exec \"$@\""), "sh"];
-        let running = scratch.start(behind(&masked, &command(&scratch, MACHINE, "wait")));
-        scratch.sleeper();
-        let folder = private_folder(&scratch).expect("the folder of the run");
-        let mode = fs::metadata(&folder)
-            .expect("the folder")
-            .permissions()
-            .mode();
-        assert_eq!(mode & 0o7777, 0o700, "umask {umask}");
-        running.wait(LONGEST).ended(0, "ok");
-    }
+    std::thread::scope(|scope| {
+        for umask in ["0", "277"] {
+            scope.spawn(move || check_private_folder(umask));
+        }
+    });
 }
 
 #[test]
