@@ -19,7 +19,7 @@ fn current_release() -> Release {
     Release::from_manifest(&manifest).expect("a release")
 }
 
-/// Returns the files of the checkout, without reports.
+/// Returns the files of the checkout, without reports, with something that is unreleased.
 fn tracked_files() -> BTreeMap<String, Vec<u8>> {
     let mut command = Command::new("git");
     command.args(["ls-files", "-z", "--", ".", ":!reports"]);
@@ -32,6 +32,9 @@ fn tracked_files() -> BTreeMap<String, Vec<u8>> {
             files.insert(name.to_owned(), bytes);
         }
     }
+    let changelog = String::from_utf8_lossy(&files[CHANGELOG]);
+    let changelog = changelog.replace(UNRELEASED, &format!("{UNRELEASED}\n- New.\n"));
+    files.insert(CHANGELOG.to_owned(), changelog.into_bytes());
     files
 }
 
@@ -47,12 +50,10 @@ fn copied_tree(files: &BTreeMap<String, Vec<u8>>) -> TempDir {
 
 /// Returns a copy of the files that a release reads.
 fn small_tree() -> TempDir {
-    let files = read_files(root()).expect("files").into_iter();
-    copied_tree(
-        &files
-            .map(|(path, text)| (path.to_owned(), text.into_bytes()))
-            .collect(),
-    )
+    let read = read_files(root()).expect("files");
+    let mut files = tracked_files();
+    files.retain(|path, _| read.contains_key(path.as_str()));
+    copied_tree(&files)
 }
 
 /// Files that show documents with the version that wrote them, or are inputs of tests.
@@ -75,12 +76,16 @@ fn has_old_versions(path: &str) -> bool {
 fn old_lines(path: &str, text: &str, current: &Release) -> Vec<String> {
     let placeholder = ["OWNER", "/cuda-pitfalls"].concat();
     let mut old = Vec::new();
+    let is_manifest = ["Cargo.toml", "pyproject.toml", "Chart.yaml"]
+        .iter()
+        .any(|name| path.ends_with(name));
     let mut is_below_name = false;
     for line in text.lines() {
         let is_ours = if path.ends_with(".lock") {
             is_below_name
         } else {
-            line.contains("pitfalls") || line.to_lowercase().contains("version")
+            let begins = line.starts_with("version") || line.starts_with("appVersion");
+            line.contains("pitfalls") || is_manifest && begins
         };
         is_below_name = line.starts_with("name = \"cuda-pitfalls");
         let has_version = is_ours && line.contains(&current.version) && !has_old_versions(path);
@@ -123,6 +128,7 @@ fn release_leaves_no_old_version_or_address() {
 #[test]
 fn refused_release_changes_no_file() {
     let tree = small_tree();
+    let before = read_files(tree.path()).expect("files");
     let usage = release(&tree, "9.8.7 --url https://example.org/a/b").expect_err("no address");
     assert_eq!(usage, USAGE);
     for (version, address, reason) in [
@@ -149,8 +155,8 @@ fn refused_release_changes_no_file() {
     assert!(error.contains(PLUGIN), "{error}");
     assert_eq!(fs::read_to_string(taken).expect("it is kept"), "mine");
     assert!(!tree.path().join("Cargo.toml.release").exists());
-    let (before, after) = (read_files(root()), read_files(tree.path()));
-    assert!(before.expect("files") == after.expect("files"), "changed");
+    let after = read_files(tree.path()).expect("files");
+    assert!(before == after, "a file has changed");
 }
 
 #[test]
