@@ -331,3 +331,30 @@ fn every_workflow_builds_by_the_oldest_rust_that_is_promised() {
         );
     }
 }
+
+/// A command of the page that nobody has carried out would go unnoticed until the release.
+#[test]
+fn every_installation_command_was_rehearsed() {
+    let page = read_text("docs/install.md");
+    let (before, rest) = page
+        .split_once("<!-- written by .github/rehearse -->")
+        .expect("the tables of the rehearsal");
+    let (rehearsed, _) = rest
+        .split_once("<!-- end of the rehearsal -->")
+        .expect("the end of the tables");
+    let rows = before.lines().filter(|line| line.starts_with("| `"));
+    let mut commands = 0;
+    for row in rows {
+        let command = row.split('`').nth(1).expect("a command");
+        let passed = rehearsed.lines().any(|line| {
+            line.starts_with(&format!("| `{command}` |")) && line.ends_with("passed |")
+        });
+        assert!(
+            passed || row.contains("| not rehearsed: "),
+            "`{command}`: run .github/rehearse --page docs/install.md"
+        );
+        commands += usize::from(passed);
+    }
+    assert!(commands >= 6, "{commands} commands were rehearsed");
+    assert!(!rehearsed.contains("**failed**"), "{rehearsed}");
+}
