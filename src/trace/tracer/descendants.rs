@@ -511,10 +511,10 @@ impl Descendants {
         let is_unheard = !self.had_sent_message(pid, process.identity);
         if process.attachment == Attachment::Starting && process.is_doubted && is_unheard {
             let process_words = named_process(pid, &process.command);
-            self.unseen.insert(
-                (pid, process.identity),
-                format!("{process_words} ended before it could be inspected, and libcuda was opened at that time"),
+            let sentence = format!(
+                "{process_words} ended before it could be inspected, and libcuda was opened at that time"
             );
+            self.note_unseen_end(pid, process.identity, sentence);
         }
         let Attachment::Untraced(why) = process.attachment else {
             return;
@@ -531,6 +531,18 @@ impl Descendants {
                 "process {pid} ({command}) was not traced, because {reason}; whether it loaded libcuda is unknown"
             );
             self.unseen.insert((pid, process.identity), sentence);
+        }
+    }
+
+    /// Records a sentence about a program that has ended, unless the program has one. A process that ends has no stack
+    /// any more, so it is not known which of its programs it ran.
+    fn note_unseen_end(&mut self, pid: u32, identity: ProgramIdentity, sentence: String) {
+        let (start, stack) = identity;
+        let mut known = self
+            .unseen
+            .range((pid, (start, 0))..=(pid, (start, u64::MAX)));
+        if stack != 0 || known.next().is_none() {
+            self.unseen.entry((pid, identity)).or_insert(sentence);
         }
     }
 
@@ -554,7 +566,7 @@ impl Descendants {
                 let sentence = format!(
                     "{process} ended just after libcuda was opened, before it could be inspected"
                 );
-                self.unseen.entry((pid, identity)).or_insert(sentence);
+                self.note_unseen_end(pid, identity, sentence);
             }
         }
         if self.unseen.len() > named {
@@ -798,6 +810,16 @@ mod tests {
                 usize::from(is_named),
                 "{heard:?}, {seen_last:?}"
             );
+        }
+    }
+
+    #[test]
+    fn a_program_that_is_about_to_end_has_one_sentence() {
+        let place = TraceFolder::create().unwrap();
+        let mut descendants = Descendants::new(&place, None, false);
+        for (ended, sentences) in [((1, 1), 1), ((1, 0), 1), ((1, 2), 2), ((2, 0), 3)] {
+            descendants.note_unexplained(vec![(7, ended, "a".to_owned())], Vec::new());
+            assert_eq!(descendants.not_seen("now").len(), sentences, "{ended:?}");
         }
     }
 
