@@ -24,7 +24,7 @@ Each line ran in a fresh interpreter without a GPU, in an environment that `uv` 
 - **NVML check**: the import does not call `cuInit` if `PYTORCH_NVML_BASED_CUDA_CHECK=1` is set before Python starts: PyTorch then counts the GPUs with NVML.";
 
 /// The second condition, where it was measured.
-const TOGETHER: &str = "What else is installed decides: many packages import another one only if it is there. So packages ran alone, with what they require, and once more alongside packages that initialize CUDA when another package imports them (`scenarios/surveys/imports.toml` lists them).";
+const TOGETHER: &str = "What else is installed decides: many packages import another one only if it is there. So packages ran alone, with what they require, and once more alongside packages that initialize CUDA when another package imports them (`scenarios/surveys/imports.toml` lists them). An empty cell was not measured.";
 
 /// What else the answers depend on.
 const ALONE: &str = "A package ran with what it requires and nothing else. What else is installed decides too: many packages import another one if it is there, so a **no** holds for such an environment alone.";
