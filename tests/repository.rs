@@ -186,16 +186,16 @@ struct Lines {
 /// commit that says what a user gets for it. Lower it when a crate has become smaller.
 const BUDGET: [(&str, usize, usize, usize); 11] = [
     ("scenarios", 75, 19, 139),
-    ("src/answers", 20_012, 7_580, 32_947),
+    ("src/answers", 20_017, 7_582, 32_955),
     ("src/calls", 1_328, 274, 1_989),
-    ("src/core", 15_321, 6_235, 26_366),
+    ("src/core", 15_321, 6_233, 26_364),
     ("src/fake", 8_926, 577, 12_307),
     ("src/instrument", 7_848, 1_000, 10_884),
-    ("src/program", 10_689, 639, 13_567),
-    ("src/render", 15_339, 5_915, 24_251),
-    ("src/trace", 11_151, 6_518, 21_027),
-    ("tests", 0, 24_259, 27_033),
-    ("xtask", 3_942, 574, 5_270),
+    ("src/program", 10_692, 639, 13_571),
+    ("src/render", 15_343, 5_922, 24_264),
+    ("src/trace", 11_165, 6_535, 21_066),
+    ("tests", 0, 24_276, 27_066),
+    ("xtask", 4_666, 912, 6_509),
 ];
 
 /// Returns `true` if the entire file is a test: it lies below a directory of tests, or has the name of one.
