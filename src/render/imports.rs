@@ -187,9 +187,12 @@ pub fn sentences(rows: &[&ImportRow]) -> Vec<String> {
             pythons.join(" and ")
         );
         if let Some(row) = group.first() {
-            let through = &row.facts.through;
             if let (true, Some(last)) = (row.state.calls(), row.facts.at.as_ref()) {
-                sentence += &format!(", through {} at {last}", through.join(" → "));
+                sentence += ", ";
+                if !row.facts.through.is_empty() {
+                    sentence += &format!("through {} ", row.facts.through.join(" → "));
+                }
+                sentence += &format!("at {last}");
             }
             if row.facts.cured_by.is_some() {
                 sentence += ", but not with PYTORCH_NVML_BASED_CUDA_CHECK=1";
@@ -268,6 +271,10 @@ mod tests {
                 "calls cuInit in a 1 on Python 3.12, installed alongside packages that initialize CUDA, through a 1 → b 2 at b/c.py:3 f (2026-11-29)",
             ]
         );
+        // A native library calls it without a Python package in the stack.
+        let native = row(r#""state":"yes","at":"jit_init""#);
+        let told = sentences(&[&native]).join("; ");
+        assert!(told.contains(" alone, at jit_init (2026"), "{told}");
         let text = page(&rows);
         assert!(
             text.contains("## Calls cuInit with other packages (1)"),
