@@ -428,7 +428,11 @@ impl Descendants {
         }
         let is_late = clock::now_ns() > process.since_ns + LOADING_NS && self.preload;
         let is_user = !has_forwarding && (has_other || has_open_libcuda(pid));
-        let reason = self.untraced_reason(pid, process.identity);
+        let reason = self.untraced_reason(pid);
+        // What was read may be the rest of a program that ends, or may belong to the next program of the process.
+        if reason.is_some() && !has_started(pid, process.identity) {
+            return;
+        }
         process.attachment = match reason.or(is_late.then_some(Untraced::NoHook)) {
             Some(why) if is_user => Attachment::UsesCuda(why),
             Some(why) => Attachment::Untraced(why),
@@ -462,7 +466,7 @@ impl Descendants {
     }
 
     /// Returns the reason why a process cannot report; `None` if nothing prevents it.
-    fn untraced_reason(&self, pid: u32, identity: ProgramIdentity) -> Option<Untraced> {
+    fn untraced_reason(&self, pid: u32) -> Option<Untraced> {
         let root = fs::read_link(format!("/proc/{pid}/root"));
         let namespace = fs::read_link(format!("/proc/{pid}/ns/mnt"));
         let (Ok(root), Ok(namespace)) = (root, namespace) else {
@@ -484,11 +488,6 @@ impl Descendants {
         let Ok(environment) = read(format!("/proc/{pid}/environ"), MOST_ENVIRONMENT) else {
             return Some(Untraced::Unreadable);
         };
-        // The kernel writes the vector before the environment, and the start of the stack after it. An empty
-        // environment between the two, or at the end of a program, does not mean that the program has no variables.
-        if environment.is_empty() && !has_started(pid, identity) {
-            return None;
-        }
         let environment = String::from_utf8_lossy(&environment);
         if self
             .variables
@@ -821,6 +820,19 @@ mod tests {
             descendants.note_unexplained(vec![(7, ended, "a".to_owned())], Vec::new());
             assert_eq!(descendants.not_seen("now").len(), sentences, "{ended:?}");
         }
+    }
+
+    #[test]
+    fn what_is_read_of_another_program_is_no_reason() {
+        let place = TraceFolder::create().unwrap();
+        let descendants = &mut Descendants::new(&place, None, false);
+        let pid = std::process::id();
+        let identity = ProcessStatus::read(pid).unwrap().identity;
+        let own = descendants.look_first(pid, identity, 0);
+        assert_eq!(own.attachment, Attachment::Untraced(Untraced::NoVariables));
+        let last_program = (identity.0, identity.1 + 1);
+        let replaced = descendants.look_first(pid, last_program, 0);
+        assert_eq!(replaced.attachment, Attachment::Starting);
     }
 
     #[test]
