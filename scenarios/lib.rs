@@ -1,76 +1,134 @@
 //! The built-in data of the program: hand-written text, as in the files of this folder.
 
-use include_dir::{Dir, include_dir};
+use std::io::Read as _;
+use std::sync::OnceLock;
 
-/// The questions, a folder for each subject.
-static QUESTIONS: [(&str, Dir<'static>); 11] = [
-    ("context", include_dir!("$CARGO_MANIFEST_DIR/context")),
-    ("device", include_dir!("$CARGO_MANIFEST_DIR/device")),
-    ("fault", include_dir!("$CARGO_MANIFEST_DIR/fault")),
-    ("framework", include_dir!("$CARGO_MANIFEST_DIR/framework")),
-    ("instrument", include_dir!("$CARGO_MANIFEST_DIR/instrument")),
-    ("limits", include_dir!("$CARGO_MANIFEST_DIR/limits")),
-    ("memory", include_dir!("$CARGO_MANIFEST_DIR/memory")),
-    ("mps", include_dir!("$CARGO_MANIFEST_DIR/mps")),
-    ("process", include_dir!("$CARGO_MANIFEST_DIR/process")),
-    ("refused", include_dir!("$CARGO_MANIFEST_DIR/refused")),
-    ("visibility", include_dir!("$CARGO_MANIFEST_DIR/visibility")),
+use flate2::read::DeflateDecoder;
+
+/// Texts that build.rs compressed together, and their names.
+struct Pack {
+    packed: &'static [u8],
+    texts: OnceLock<Vec<(&'static str, &'static str)>>,
+}
+
+impl Pack {
+    const fn new(packed: &'static [u8]) -> Pack {
+        Pack {
+            packed,
+            texts: OnceLock::new(),
+        }
+    }
+
+    /// Returns the texts in the order of their names.
+    fn texts(&self) -> &[(&'static str, &'static str)] {
+        self.texts.get_or_init(|| {
+            let mut unpacked = String::new();
+            DeflateDecoder::new(self.packed)
+                .read_to_string(&mut unpacked)
+                .expect("what build.rs compressed can be read");
+            let mut texts = Vec::new();
+            let mut parts = unpacked.leak().split('\0');
+            while let (Some(name), Some(text)) = (parts.next(), parts.next()) {
+                texts.push((name, text));
+            }
+            texts
+        })
+    }
+
+    fn find(&self, name: &str) -> Option<&'static str> {
+        let texts = self.texts();
+        let at = texts.binary_search_by_key(&name, |(known, _)| known).ok()?;
+        Some(texts[at].1)
+    }
+}
+
+macro_rules! pack {
+    ($name:literal) => {
+        Pack::new(include_bytes!(concat!(env!("OUT_DIR"), "/", $name)))
+    };
+}
+
+/// The questions, a pack for each subject.
+static QUESTIONS: [(&str, Pack); 11] = [
+    ("context", pack!("context")),
+    ("device", pack!("device")),
+    ("fault", pack!("fault")),
+    ("framework", pack!("framework")),
+    ("instrument", pack!("instrument")),
+    ("limits", pack!("limits")),
+    ("memory", pack!("memory")),
+    ("mps", pack!("mps")),
+    ("process", pack!("process")),
+    ("refused", pack!("refused")),
+    ("visibility", pack!("visibility")),
 ];
-static DIAGNOSES: Dir<'static> = include_dir!("$CARGO_MANIFEST_DIR/diagnoses");
-static KINDS: Dir<'static> = include_dir!("$CARGO_MANIFEST_DIR/surveys/kinds");
-static KERNELS: Dir<'static> = include_dir!("$CARGO_MANIFEST_DIR/kernels");
+static FACTS: Pack = pack!("facts");
+static DIAGNOSES: Pack = pack!("diagnoses");
+static KERNELS: Pack = pack!("kernels");
+static SURVEYS: Pack = pack!("surveys");
+static KINDS: Pack = pack!("surveys-kinds");
+static ERRORS: Pack = pack!("errors.toml");
+static KNOWN: Pack = pack!("known.json");
+static TEXTS: Pack = pack!("texts.json");
 
 /// Returns the questions, each with its name, as `context/set-device-is-eager`, and the text of its file.
 pub fn questions() -> impl Iterator<Item = (String, &'static str)> {
-    QUESTIONS.iter().flat_map(|(subject, folder)| {
-        files(folder, ".toml").map(move |(name, text)| (format!("{subject}/{name}"), text))
+    QUESTIONS.iter().flat_map(|(subject, pack)| {
+        let texts = pack.texts().iter();
+        texts.map(move |(name, text)| (format!("{subject}/{name}"), *text))
     })
 }
 
 /// Returns the text of a question's file.
 pub fn question(name: &str) -> Option<&'static str> {
     let (subject, file) = name.split_once('/')?;
-    let (_, folder) = QUESTIONS.iter().find(|(known, _)| *known == subject)?;
-    folder.get_file(format!("{file}.toml"))?.contents_utf8()
+    let (_, pack) = QUESTIONS.iter().find(|(known, _)| *known == subject)?;
+    pack.find(file)
 }
 
 /// Returns the stored lines of each question besides its file, in the order of names: one with its outline, one with
 /// its measurements, and one with the words by which it is found.
 pub fn question_facts() -> impl Iterator<Item = &'static str> {
-    QUESTIONS
-        .iter()
-        .flat_map(|(_, folder)| files(folder, ".ndjson").map(|(_, text)| text))
+    FACTS.texts().iter().map(|(_, text)| *text)
 }
 
 /// Returns the rules of diagnoses by their names.
 pub fn diagnoses() -> impl Iterator<Item = (&'static str, &'static str)> {
-    files(&DIAGNOSES, ".toml")
-}
-
-/// Returns the file of a kind of survey.
-pub fn kind(name: &str) -> Option<&'static str> {
-    KINDS.get_file(format!("{name}.toml"))?.contents_utf8()
+    DIAGNOSES.texts().iter().copied()
 }
 
 /// Returns the kernels by their names, as PTX.
 pub fn kernels() -> impl Iterator<Item = (&'static str, &'static str)> {
-    files(&KERNELS, ".ptx")
+    KERNELS.texts().iter().copied()
 }
 
-fn files(
-    folder: &'static Dir<'static>,
-    ending: &'static str,
-) -> impl Iterator<Item = (&'static str, &'static str)> {
-    let named = folder
-        .files()
-        .filter_map(|file| Some((file.path().to_str()?, file.contents_utf8()?)));
-    named.filter_map(move |(path, text)| Some((path.strip_suffix(ending)?, text)))
+/// Returns what a survey measures, such as the lines of `python`, or an empty text.
+pub fn survey(name: &str) -> &'static str {
+    SURVEYS.find(name).unwrap_or_default()
+}
+
+/// Returns the file of a kind of survey.
+pub fn kind(name: &str) -> Option<&'static str> {
+    KINDS.find(name)
+}
+
+/// Returns what CUDA's errors say.
+pub fn errors() -> &'static str {
+    ERRORS.find("").unwrap_or_default()
+}
+
+/// Returns the knowledge about everything that has a name, except the questions.
+pub fn known() -> &'static str {
+    KNOWN.find("").unwrap_or_default()
+}
+
+/// Returns the words of texts from threads and of errors, with their answers.
+pub fn texts() -> &'static str {
+    TEXTS.find("").unwrap_or_default()
 }
 
 /// Commands that users type in a shell.
 pub const COMMANDS: &str = include_str!("commands.toml");
-/// What CUDA's errors say.
-pub const ERRORS: &str = include_str!("errors.toml");
 /// The frameworks that use CUDA.
 pub const FRAMEWORKS: &str = include_str!("frameworks.toml");
 /// Owners of GPU memory: the code that allocates it.
@@ -91,24 +149,6 @@ pub const PLATFORMS: &str = include_str!("platforms.toml");
 pub const SYMPTOMS: &str = include_str!("symptoms.toml");
 /// Words with the same meaning.
 pub const SYNONYMS: &str = include_str!("synonyms.toml");
-/// The recipes of `survey calls`.
-pub const CALLS: &str = include_str!("surveys/calls.toml");
-/// The variables of `survey env`.
-pub const MEASURED_VARIABLES: &str = include_str!("surveys/env.toml");
-/// The masks of `survey mask`.
-pub const MASKS: &str = include_str!("surveys/mask.toml");
-/// The lines of `survey python`.
-pub const LINES: &str = include_str!("surveys/python.toml");
-/// The packages of `survey imports`.
-pub const IMPORTS: &str = include_str!("surveys/imports.toml");
-/// The environments of `survey python --releases`.
-pub const RELEASES: &str = include_str!("surveys/releases.toml");
-/// The errors that frameworks are tested with.
-pub const FAILURES: &str = include_str!("surveys/errors.toml");
-/// Knowledge about everything that has a name, except the questions.
-pub const KNOWN: &str = include_str!("known.json");
-/// The words of texts from threads and of errors, with their answers.
-pub const TEXTS: &str = include_str!("texts.json");
 
 #[cfg(test)]
 mod tests {

@@ -22,7 +22,7 @@ pub const IMPORTED: &str = "Imported without a GPU:";
 
 /// The built-in knowledge. Parts that cannot be parsed are left out; a test rules that out.
 static KNOWN: LazyLock<Known> = LazyLock::new(|| {
-    let names = serde_json::from_str(cuda_pitfalls_scenarios::KNOWN).unwrap_or_default();
+    let names = serde_json::from_str(cuda_pitfalls_scenarios::known()).unwrap_or_default();
     let mut scenarios = Vec::new();
     for facts in cuda_pitfalls_scenarios::question_facts() {
         let line = facts.lines().nth(1).unwrap_or_default();
@@ -595,7 +595,7 @@ mod tests {
             known.entries.len() > 1500 && known.scenarios.len() > 200 && known.needs.len() > 40
         );
         // It is a part of every binary and wheel.
-        let bytes = cuda_pitfalls_scenarios::KNOWN.len()
+        let bytes = cuda_pitfalls_scenarios::known().len()
             + cuda_pitfalls_scenarios::question_facts()
                 .map(str::len)
                 .sum::<usize>();

@@ -9,8 +9,6 @@ use cuda_pitfalls_calls::status;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-const SOURCE: &str = cuda_pitfalls_scenarios::ERRORS;
-
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct KnownError {
@@ -177,7 +175,8 @@ struct AdviceFile {
 }
 
 /// The errors file. It is empty if it cannot be parsed; a test rules that out.
-static FILE: LazyLock<AdviceFile> = LazyLock::new(|| toml::from_str(SOURCE).unwrap_or_default());
+static FILE: LazyLock<AdviceFile> =
+    LazyLock::new(|| toml::from_str(cuda_pitfalls_scenarios::errors()).unwrap_or_default());
 
 /// Returns the errors that are found by their texts, in the order of the file.
 pub(super) fn known_errors() -> &'static [KnownError] {
@@ -244,7 +243,7 @@ mod tests {
 
     #[test]
     fn every_error_of_the_file_has_a_name_and_is_there_once() {
-        let file: AdviceFile = toml::from_str(SOURCE).unwrap();
+        let file: AdviceFile = toml::from_str(cuda_pitfalls_scenarios::errors()).unwrap();
         assert!(file.error.len() > 30);
         for known in &file.error {
             assert_eq!(
@@ -319,7 +318,7 @@ mod tests {
 
     #[test]
     fn every_cause_is_measured_by_a_scenario_or_read_at_an_address() {
-        let file: AdviceFile = toml::from_str(SOURCE).unwrap();
+        let file: AdviceFile = toml::from_str(cuda_pitfalls_scenarios::errors()).unwrap();
         let scenarios = cuda_pitfalls_core::catalogue::select_scenarios(&[]).unwrap();
         let mut ids = std::collections::BTreeSet::new();
         for advice in &file.advice {

@@ -31,7 +31,7 @@ const FAR_FROM: usize = 9;
 
 /// The built-in texts. Texts that cannot be parsed are left out; a test rules that out.
 static RANKING: LazyLock<Ranking<'static>> = LazyLock::new(|| {
-    let stored = StoredTexts::parse(cuda_pitfalls_scenarios::TEXTS).unwrap_or_default();
+    let stored = StoredTexts::parse(cuda_pitfalls_scenarios::texts()).unwrap_or_default();
     let mut questions = Vec::new();
     for facts in cuda_pitfalls_scenarios::question_facts() {
         let line = facts.lines().nth(2).unwrap_or_default();
@@ -484,7 +484,7 @@ mod tests {
 
     #[test]
     fn the_texts_of_the_program_can_be_read_and_are_small() {
-        let source = cuda_pitfalls_scenarios::TEXTS;
+        let source = cuda_pitfalls_scenarios::texts();
         let threads = StoredTexts::parse(source).unwrap();
         assert!(threads.texts.len() > 1000 && threads.terms.len() > 5000);
         let mut questions = Ranking::embedded().questions.clone();
@@ -494,7 +494,7 @@ mod tests {
             .collect();
         assert_eq!(questions, all, "each question is looked up");
         assert!(
-            source.len() + cuda_pitfalls_scenarios::KNOWN.len() <= 2_500_000,
+            source.len() + cuda_pitfalls_scenarios::known().len() <= 2_500_000,
             "{} bytes",
             source.len()
         );

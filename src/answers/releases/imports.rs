@@ -17,7 +17,6 @@ use cuda_pitfalls_core::scenario::sha256_hex;
 /// The name of the file of rows, in the directory of a survey.
 pub const IMPORTS_FILE: &str = "imports.ndjson";
 const PATH: &str = "scenarios/surveys/imports.toml";
-const SOURCE: &str = cuda_pitfalls_scenarios::IMPORTS;
 
 /// The packages to ask.
 #[derive(Clone, Debug, Deserialize)]
@@ -79,7 +78,7 @@ impl ImportedPackage {
 /// # Errors
 /// Returns the errors of the list, with their places.
 pub fn built_in_imports() -> Result<ImportList, Invalid> {
-    read_imports(PATH, SOURCE)
+    read_imports(PATH, cuda_pitfalls_scenarios::survey("imports"))
 }
 
 /// Parses a list.

@@ -10,7 +10,6 @@ use crate::survey::read_list;
 use cuda_pitfalls_core::catalogue::Invalid;
 
 const PATH: &str = "scenarios/surveys/releases.toml";
-const SOURCE: &str = cuda_pitfalls_scenarios::RELEASES;
 
 /// An environment to create and to test.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -143,7 +142,7 @@ fn is_name(text: &str) -> bool {
 /// # Errors
 /// Returns the errors of the list, with their places.
 pub fn built_in() -> Result<Vec<EnvironmentRequest>, Invalid> {
-    read(PATH, SOURCE)
+    read(PATH, cuda_pitfalls_scenarios::survey("releases"))
 }
 
 /// Parses a list.

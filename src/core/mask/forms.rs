@@ -4,8 +4,6 @@ use serde::Deserialize;
 
 use super::template::Template;
 
-const SOURCE: &str = cuda_pitfalls_scenarios::MASKS;
-
 /// A value of `CUDA_VISIBLE_DEVICES`, and a value of `CUDA_DEVICE_ORDER`.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -34,7 +32,8 @@ struct FormsGroup {
 /// Returns the built-in forms, each with the title of its group, in the order of the file. Empty if the file is not
 /// valid, which a test excludes.
 pub fn mask_forms() -> Vec<(String, Form)> {
-    let file: FormsFile = toml::from_str(SOURCE).unwrap_or_default();
+    let file: FormsFile =
+        toml::from_str(cuda_pitfalls_scenarios::survey("mask")).unwrap_or_default();
     let mut all = Vec::new();
     for group in file.group {
         for form in group.forms {
@@ -51,7 +50,7 @@ mod tests {
 
     #[test]
     fn the_file_that_comes_with_the_program_is_valid() {
-        let file: FormsFile = toml::from_str(SOURCE).unwrap();
+        let file: FormsFile = toml::from_str(cuda_pitfalls_scenarios::survey("mask")).unwrap();
         assert!(
             file.group
                 .iter()

@@ -226,8 +226,7 @@ mod tests {
         for variable in &file.variable {
             assert!(names.insert(&variable.name), "{}", variable.name);
         }
-        let surveyed: toml::Table =
-            toml::from_str(cuda_pitfalls_scenarios::MEASURED_VARIABLES).unwrap();
+        let surveyed: toml::Table = toml::from_str(cuda_pitfalls_scenarios::survey("env")).unwrap();
         let rows = ["variable", "left_out"]
             .into_iter()
             .flat_map(|key| surveyed[key].as_array().unwrap());

@@ -16,7 +16,6 @@ use cuda_pitfalls_core::scenario::{Case, Excerpts};
 use cuda_pitfalls_core::source::tree::{Data, Node};
 
 const PATH: &str = "scenarios/surveys/calls.toml";
-const SOURCE: &str = cuda_pitfalls_scenarios::CALLS;
 
 /// Reason for a symbol that is not in any list, for instance because a newer library added it.
 const NO_RECIPE: &str = "no recipe yet: scenarios/surveys/calls.toml does not name it";
@@ -134,7 +133,7 @@ struct NamesGroup {
 /// # Errors
 /// Returns the errors of the file, with their places.
 pub fn load_recipes(visible_gpus: u32) -> Result<Recipes, Invalid> {
-    read(SOURCE, visible_gpus)
+    read(cuda_pitfalls_scenarios::survey("calls"), visible_gpus)
 }
 
 fn read(source: &str, visible_gpus: u32) -> Result<Recipes, Invalid> {

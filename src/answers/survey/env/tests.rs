@@ -308,7 +308,7 @@ fn what_the_linker_is_given_is_as_long_as_the_list_says() {
     let said = kernel("nothing")
         .map(|text| format!("ptx = \"nothing\", bytes = {}", text.len() + 1))
         .unwrap();
-    let source = cuda_pitfalls_scenarios::MEASURED_VARIABLES;
+    let source = cuda_pitfalls_scenarios::survey("env");
     assert_eq!(
         source.matches("cuLinkAddData_v2").count(),
         source.matches(&said).count(),

@@ -15,7 +15,6 @@ use cuda_pitfalls_core::scenario::{Case, Check, CheckFile, Gpus, GpusFile};
 use cuda_pitfalls_core::source::tree::Node;
 
 const PATH: &str = "scenarios/surveys/env.toml";
-const SOURCE: &str = cuda_pitfalls_scenarios::MEASURED_VARIABLES;
 
 /// The case that sets the variable at exec.
 pub(super) const AT_EXEC: &str = "trap";
@@ -93,7 +92,7 @@ pub fn variables() -> Result<Vec<EnvVariable>, Invalid> {
 
 /// Returns the variables to test, and the excluded ones with the reasons.
 pub(super) fn variables_and_left_out() -> Result<(Vec<EnvVariable>, Vec<LeftOut>), Invalid> {
-    read(SOURCE)
+    read(cuda_pitfalls_scenarios::survey("env"))
 }
 
 pub(super) fn read(source: &str) -> Result<(Vec<EnvVariable>, Vec<LeftOut>), Invalid> {

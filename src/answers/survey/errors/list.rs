@@ -23,7 +23,7 @@ pub(super) struct FailureFile {
 impl FailureFile {
     /// Returns the built-in file. It is empty if it cannot be parsed; a test rules that out.
     pub(super) fn read() -> FailureFile {
-        toml::from_str(cuda_pitfalls_scenarios::FAILURES).unwrap_or_default()
+        toml::from_str(cuda_pitfalls_scenarios::survey("errors")).unwrap_or_default()
     }
 }
 

@@ -13,7 +13,6 @@ use cuda_pitfalls_core::catalogue::Invalid;
 use cuda_pitfalls_core::scenario::python::{self, PackageRequirement};
 
 const PATH: &str = "scenarios/surveys/python.toml";
-const SOURCE: &str = cuda_pitfalls_scenarios::LINES;
 
 /// Maximum size of a list in a file, in bytes. Hand-written lists do not have thousands of rows.
 pub const MOST_BYTES: usize = 1 << 20;
@@ -109,7 +108,7 @@ pub struct List {
 /// # Errors
 /// Returns the errors of the list, with their places.
 pub fn built_in() -> Result<List, Invalid> {
-    read(PATH, SOURCE)
+    read(PATH, cuda_pitfalls_scenarios::survey("python"))
 }
 
 /// Parses a list.
