@@ -144,7 +144,7 @@ fn scenario_interrupted_in_first_rounds_has_no_verdict() {
         .wait(LONGEST)
         .ended(130, "interrupted")
         .says("interrupted: 1 not run, 2 not finished\n")
-        .says("\nNothing was measured.\n");
+        .says("\nNo question has an answer.\n");
     let mut report = scratch
         .stored()
         .expect("a report is on disk and can be read");

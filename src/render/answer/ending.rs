@@ -127,7 +127,7 @@ fn counts(report: &ReportView<'_>) -> String {
     }
     if verdicts.is_empty() {
         // The number of unanswered questions and the reasons are printed above.
-        return "Nothing was measured.".to_owned();
+        return "No question has an answer.".to_owned();
     }
     let questions = head::questions(names.len(), verdicts.len());
     let counts = tally::listed(&tally::counts(verdicts.into_iter()));

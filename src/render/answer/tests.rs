@@ -309,7 +309,7 @@ fn without_a_gpu_there_are_five_lines_and_a_hint() {
         "{text}"
     );
     assert!(text.contains("`cuda-pitfalls doctor` (why)"), "{text}");
-    assert!(text.contains("Nothing was measured."), "{text}");
+    assert!(text.contains("No question has an answer."), "{text}");
 }
 
 #[test]
@@ -341,7 +341,7 @@ fn an_interrupted_run_has_one_count() {
     let text = render_ending(&report.view(), &RunEnding::default(), 100);
     let counts = "interrupted: 3 not run, 9 not finished\n";
     assert!(text.starts_with(counts), "{text}");
-    assert!(text.ends_with("\nNothing was measured.\n"), "{text}");
+    assert!(text.ends_with("\nNo question has an answer.\n"), "{text}");
 }
 
 #[test]
