@@ -31,6 +31,11 @@ def preloaded():
     return pooled("forkserver")
 
 
+def preloaded_main():
+    os.environ["INIT_IN_MAIN"] = "1"
+    return pooled("forkserver")
+
+
 def executed():
     with concurrent.futures.ProcessPoolExecutor(1) as pool:
         return pool.submit(init).result()
@@ -53,11 +58,16 @@ WORKERS = {
     "spawn": lambda: pooled("spawn"),
     "forkserver": lambda: pooled("forkserver"),
     "forkserver, preload calls cuInit": preloaded,
+    "forkserver, main calls cuInit": preloaded_main,
     "multiprocessing's default": lambda: pooled(None),
     "ProcessPoolExecutor's default": executed,
     "subprocess": fresh,
     "thread": threaded,
 }
+
+# A fork server imports the main script from Python 3.13.8 and 3.14.1 on; before, each worker imports it.
+if __name__ == "__mp_main__" and "INIT_IN_MAIN" in os.environ:
+    init()
 
 if __name__ == "__main__":
     if sys.argv[1:] == ["init"]:
