@@ -42,14 +42,14 @@ const RELEASES: &str = "Releases";
 fn jobs_help() -> String {
     let (cpus, most) = (defaults::CPUS_PER_JOB, defaults::MOST_JOBS);
     format!(
-        "`python`: rows measured at the same time [default: one per {cpus} CPUs, at most {most}]"
+        "`python`, `imports`: measurements at the same time [default: one per {cpus} CPUs, at most {most}]"
     )
 }
 
 fn timeout_help() -> String {
     let default = defaults::ROW_TIMEOUT_S;
     format!(
-        "`python`: time limit of a process and its children, e.g. 90s, 5m [default: {default}s]"
+        "`python`, `imports`: time limit of a process and its children, e.g. 90s, 5m [default: {default}s]"
     )
 }
 
@@ -60,7 +60,7 @@ pub(crate) struct PythonOptions {
     pub(crate) jobs: Option<usize>,
     #[arg(help = timeout_help(), long, value_name = "DURATION", value_parser = argument::parse_timeout, help_heading = HOW_OFTEN, hide_short_help = true)]
     pub(crate) timeout: Option<Duration>,
-    /// `python`: measure the rows of this file instead of the built-in ones.
+    /// `python`, `imports`: measure the list in this file instead of the built-in one.
     #[arg(long, value_name = "FILE", help_heading = ASKED, hide_short_help = true)]
     pub(crate) rows: Option<PathBuf>,
     /// Allow code from --rows and --environments to run; with `imports`, also build packages that have no wheel.
@@ -96,7 +96,7 @@ pub(crate) struct PythonOptions {
     /// `python`: ignore packages published after this day, e.g. 2025-11-20.
     #[arg(long, value_name = "DATE", help_heading = RELEASES, hide_short_help = true)]
     pub(crate) newest: Option<String>,
-    /// `python`: maximum disk space of environments and downloads between two environments.
+    /// `python`, `imports`: maximum disk space of environments and downloads between two environments.
     #[arg(long, value_name = "SIZE", default_value = defaults::ENVIRONMENTS_SIZE, value_parser = argument::size, help_heading = RELEASES, hide_short_help = true)]
     pub(crate) disk: u64,
     /// Environments to measure in; empty for the interpreter's own.
