@@ -32,7 +32,7 @@ Examples:
   cuda-pitfalls who
   cuda-pitfalls who 4711 --stacks
   cuda-pitfalls who --forbid 'holders,leftover>64MiB'
-  cuda-pitfalls who --over 30m --forbid 'idle>30m'";
+  cuda-pitfalls who --over 31m --forbid 'idle>30m'";
 
 #[derive(Args, Debug)]
 pub(super) struct WhoArguments {
