@@ -204,11 +204,12 @@ pub fn sentences(rows: &[&ImportRow]) -> Vec<String> {
     told
 }
 
-/// Returns the rows as text: the imports that call `cuInit`; the others as a count.
+/// Returns the rows as text: the imports that call `cuInit`; a longer list of others as a count.
 pub fn text(rows: &[ImportRow], screen: impl Into<Screen>) -> String {
     let mut blocks = Vec::new();
     for (index, section) in sections(rows).into_iter().enumerate() {
-        if index < 2 {
+        let lines = section.rows.len();
+        if lines > 0 && (index < 2 || lines <= 20) {
             blocks.extend(section.blocks());
         } else {
             blocks.push(Block::paragraph(section.title));
@@ -281,6 +282,11 @@ mod tests {
             "{text}"
         );
         assert!(page(&rows[..1]).contains("## Does not call cuInit (1)"));
+        let clean = super::text(&rows[..1], 80);
+        assert!(
+            clean.contains("import a") && !clean.contains("NVML check"),
+            "{clean}"
+        );
         let html = as_format(&rows, Format::Html, 80).unwrap();
         assert!(
             html.contains("script-src 'sha256-"),
