@@ -23,6 +23,9 @@ pub struct Machine {
     pub gpus: Vec<Gpu>,
     /// The libraries that workers use, as a process that loaded them saw them.
     pub libraries: Vec<MappedLibrary>,
+    /// SHA-256 of the libcuda that the command line gives; absent if the loader chose it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub libcuda_sha256: Option<String>,
     /// The libcudarts that scenarios ran on.
     pub libcudart: Vec<Runtime>,
     /// The kernel, such as `6.18.44`.

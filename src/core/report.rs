@@ -161,7 +161,7 @@ impl Run {
         let Some(nonce) = &self.nonce else {
             return self.seed;
         };
-        let digits = sha256_hex(&format!("{} {nonce}", self.seed));
+        let digits = sha256_hex(format!("{} {nonce}", self.seed));
         digits.bytes().take(16).fold(0, |mixed, digit| {
             mixed << 4 | u64::from(char::from(digit).to_digit(16).unwrap_or(0))
         })

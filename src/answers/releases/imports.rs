@@ -211,7 +211,7 @@ pub fn inputs_hash(lines: &[String], python: &str, packages: &BTreeMap<String, S
     for (name, version) in packages {
         let _ = writeln!(text, "{name}=={version}");
     }
-    let mut hash = sha256_hex(&text);
+    let mut hash = sha256_hex(text);
     hash.truncate(16);
     hash
 }

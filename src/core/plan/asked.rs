@@ -19,7 +19,7 @@ impl Plan {
             .iter()
             .map(|case| (case.name.as_str(), self.question_json(Some(&case.name))));
         let all = json!([self.question_json(None), cases.collect::<Vec<_>>()]);
-        sha256_hex(&all.to_string()).chars().take(DIGITS).collect()
+        sha256_hex(all.to_string()).chars().take(DIGITS).collect()
     }
 
     /// Returns the calls of a case, or the effect without `case`, as JSON with plan names instead of UUIDs.

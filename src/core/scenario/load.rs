@@ -345,8 +345,8 @@ impl FileReader<'_, '_> {
 }
 
 /// The SHA-256 of a file's text, in hexadecimal digits.
-pub fn sha256_hex(source: &str) -> String {
-    hmac_sha256::Hash::hash(source.as_bytes())
+pub fn sha256_hex(source: impl AsRef<[u8]>) -> String {
+    hmac_sha256::Hash::hash(source.as_ref())
         .iter()
         .map(|byte| format!("{byte:02x}"))
         .collect()

@@ -11,6 +11,7 @@ use cuda_pitfalls_core::experiment::Experiment;
 use cuda_pitfalls_core::machine::{Machine, Runtime, Unavailable};
 use cuda_pitfalls_core::mask;
 use cuda_pitfalls_core::recording::Recording;
+use cuda_pitfalls_core::scenario::sha256_hex;
 use cuda_pitfalls_core::text::escape;
 use cuda_pitfalls_core::verdict::Provenance;
 use cuda_pitfalls_instrument::folder::Folder;
@@ -96,11 +97,12 @@ impl Session {
             let interrupt = std::mem::replace(&mut supervisor.interrupt, Interrupt::none());
             supervisor = place.start_supervisor(&libraries, interrupt)?;
         }
+        let is_simulated = libraries.are_simulated(&supervisor)?;
+        let mut machine = describe_machine(&supervisor, &libraries);
         if options.libcuda.is_some() && libraries.on == "cuda" {
             notes.extend(libraries.notes_on_libcuda());
+            machine.libcuda_sha256 = libraries.libcuda_sha256();
         }
-        let is_simulated = libraries.are_simulated(&supervisor)?;
-        let machine = describe_machine(&supervisor, &libraries);
         let mut session = Session {
             supervisor,
             machine,
@@ -387,6 +389,12 @@ impl FoundLibraries {
         notes
     }
 
+    /// Returns the hash of libcuda's file: the name of a library in a package does not say from which package it is.
+    fn libcuda_sha256(&self) -> Option<String> {
+        let bytes = std::fs::read(self.found.libcuda()?).ok()?;
+        Some(sha256_hex(bytes))
+    }
+
     /// Returns `true` if the loaded libraries are simulated. These libraries decide what results are, not the command
     /// line. It is an error if real and simulated libraries are mixed, if it is unknown which they are, or if a library
     /// is real although the machine is a simulated one.
@@ -476,5 +484,26 @@ mod tests {
         assert_eq!(lent("1,7,0"), [uuids[1].clone()]);
         assert_eq!(lent("0,0"), [""; 0]);
         assert_eq!(lent(""), [""; 0]);
+    }
+    #[test]
+    fn given_libcuda_is_recorded_by_hash() {
+        let file = tempfile::NamedTempFile::new().expect("a temporary file");
+        std::fs::write(&file, "abc").expect("the file can be written");
+        let library = MappedLibrary {
+            name: "libcuda".to_owned(),
+            path: file.path().to_string_lossy().into_owned(),
+            simulated: false,
+        };
+        let libraries = FoundLibraries {
+            links: PathBuf::new(),
+            found: Versions {
+                libraries: vec![library],
+                ..Versions::default()
+            },
+            runtimes: Vec::new(),
+            on: "cuda".to_owned(),
+        };
+        let hash = libraries.libcuda_sha256().expect("the file can be read");
+        assert!(hash.starts_with("ba7816bf8f01cfea"), "{hash}");
     }
 }
