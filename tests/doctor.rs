@@ -2,9 +2,10 @@
 
 use std::process::Command;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use crate::common::{PROGRAM, Scratch};
+use crate::common::evidence::read_file;
+use crate::common::{PROGRAM, Scratch, read_text, root};
 
 /// Runs `doctor` on the simulated machine, and returns its document and its exit code.
 fn doctor(arguments: &[&str], variables: &[(&str, &str)]) -> (Value, i32) {
@@ -159,4 +160,48 @@ fn the_text_fits_a_terminal_of_eighty_columns() {
         text.lines().all(|line| line.chars().count() <= 100),
         "{text}"
     );
+}
+
+/// Every row of the table of other libcudas is what was measured, and what the page says about all of them holds.
+#[test]
+fn table_of_libcudas_is_measured() {
+    let file = root().join("reports/libcudas-no-gpu/libcudas.json");
+    let text = read_file(&file).expect("the document is committed");
+    let measured: Value = serde_json::from_slice(&text).expect("it is JSON");
+    let page = read_text("docs/limits.md");
+    let libraries = measured["libraries"].as_array().expect("libraries");
+    assert_eq!(libraries.len(), 14);
+    for library in libraries {
+        let text = |key: &str| library[key].as_str().unwrap_or_default();
+        let (_, version) = text("file").split_once(".so.").expect("a version");
+        let seen = &library["as_root"];
+        let cuda = seen["cuDriverGetVersion"][1].as_u64().expect("a version");
+        let variables = library["variables"].as_array().expect("variables");
+        let left_open = seen["left_open"].as_array().expect("descriptors");
+        let is_created = seen["device_files"] == json!(["nvidiactl"]);
+        let row = format!(
+            "| {version} | {} {} | `{}` | {}.{} | {} | {} | {} | {} | {} | {} | {} |",
+            text("package"),
+            text("package_version"),
+            &text("sha256")[..12],
+            cuda / 1000,
+            cuda % 1000 / 10,
+            library["functions"],
+            variables.len(),
+            seen["cuInit"],
+            seen["cuInit in a forked child"],
+            seen["threads"],
+            left_open.len(),
+            if is_created { "yes" } else { "no" },
+        );
+        assert!(page.contains(&row), "docs/limits.md lacks\n{row}");
+        assert!(!variables.contains(&json!("CUDA_VISIBLE_DEVICES")), "{row}");
+        let reads_loading = variables.contains(&json!("CUDA_MODULE_LOADING"));
+        assert_eq!(reads_loading, version >= "525", "{row}");
+        let mut as_root = seen.clone();
+        as_root["device_files"] = json!([]);
+        assert_eq!(as_root, library["as_other"], "{row}");
+        let causes = &library["doctor"]["diagnosis"]["causes"];
+        assert_eq!(causes[0]["kind"], "no_module", "{row}");
+    }
 }

@@ -21,7 +21,7 @@ use cuda_pitfalls_render::doctor as page;
 pub(super) const ENDS: &str = "\
 A fresh process with the current environment initializes libcuda and NVML, tries every file and system call that they \
 need, and briefly creates a context on each visible GPU. If CUDA does not start, each variable is removed in turn. \
-Nothing is changed.
+No setting is changed. As root, libcuda creates missing device files, even without a driver.
 
 Exits 0 if CUDA and NVML start, 1 if one fails for a known reason, 3 if the reason is unknown, 4 if there is no GPU.
 
