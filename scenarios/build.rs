@@ -10,7 +10,7 @@ use flate2::Compression;
 use flate2::write::DeflateEncoder;
 
 /// The files that are compressed alone.
-const FILES: [&str; 3] = ["errors.toml", "known.json", "texts.json"];
+const FILES: [&str; 4] = ["errors.toml", "known.json", "published.txt", "texts.json"];
 
 /// Texts by their names.
 type Texts = BTreeMap<String, String>;

@@ -69,6 +69,7 @@ static SURVEYS: Pack = pack!("surveys");
 static KINDS: Pack = pack!("surveys-kinds");
 static ERRORS: Pack = pack!("errors.toml");
 static KNOWN: Pack = pack!("known.json");
+static PUBLISHED: Pack = pack!("published.txt");
 static TEXTS: Pack = pack!("texts.json");
 
 /// Returns the questions, each with its name, as `context/set-device-is-eager`, and the text of its file.
@@ -120,6 +121,11 @@ pub fn errors() -> &'static str {
 /// Returns the knowledge about everything that has a name, except the questions.
 pub fn known() -> &'static str {
     KNOWN.find("").unwrap_or_default()
+}
+
+/// Returns the list of published measurements: a line for each run, with the hashes of its documents.
+pub fn published() -> &'static str {
+    PUBLISHED.find("").unwrap_or_default()
 }
 
 /// Returns the words of texts from threads and of errors, with their answers.

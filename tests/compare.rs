@@ -86,7 +86,7 @@ fn recordings_are_compared_as_text_and_json() {
     let wanted = "- visibility/empty-mask-hides-all: verdict not_reproduced, unexpected -> reproduced; \
                   trap: at init: status success -> CUDA_ERROR_NO_DEVICE";
     assert_eq!(
-        lines(&ran)[2..],
+        lines(&ran)[4..],
         [
             "",
             "behaves differently",

@@ -63,6 +63,7 @@ mod odd;
 mod own_runs;
 mod packaging;
 mod plugin;
+mod published;
 mod python;
 mod python_mask;
 #[path = "readme/main.rs"]

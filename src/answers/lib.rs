@@ -18,6 +18,7 @@ pub mod fleet;
 pub mod imported;
 pub mod known;
 pub mod preview;
+pub mod published;
 pub mod refused;
 pub mod releases;
 pub mod survey;

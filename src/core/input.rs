@@ -50,6 +50,24 @@ pub fn open_document(path: &Path) -> io::Result<Box<dyn BufRead>> {
     packed::unpack_reader(open(&document_path(path))?)
 }
 
+/// Returns the SHA-256 of a document's unpacked content.
+///
+/// # Errors
+/// Returns an error if the document cannot be read.
+pub fn document_sha256(path: &Path) -> io::Result<[u8; 32]> {
+    let mut content = open_document(path)?;
+    let mut hash = hmac_sha256::Hash::new();
+    loop {
+        let piece = content.fill_buf()?;
+        let read = piece.len();
+        if read == 0 {
+            return Ok(hash.finalize());
+        }
+        hash.update(piece);
+        content.consume(read);
+    }
+}
+
 /// Opens regular files only: opening a pipe would wait for a writer that may never come.
 pub(crate) fn open(path: &Path) -> io::Result<File> {
     if !fs::metadata(path)?.is_file() {

@@ -66,7 +66,7 @@ pub use cuda_pitfalls_answers::doctor::diagnose_start;
 pub use cuda_pitfalls_answers::who::list_holders;
 #[doc(hidden)]
 pub use cuda_pitfalls_answers::{
-    bisect, compare, explain, export, known, preview, releases, survey, visibility,
+    bisect, compare, explain, export, known, preview, published, releases, survey, visibility,
 };
 #[doc(hidden)]
 pub use cuda_pitfalls_core::{

@@ -9,6 +9,7 @@ use cuda_pitfalls_core::text::escape::shorten_text;
 use cuda_pitfalls_core::verdict::Provenance;
 
 use crate::block::Block;
+use crate::published::publication_words;
 use crate::writer::terminal::{Screen, write};
 
 const MOST_LINES: usize = 40;
@@ -81,6 +82,9 @@ fn warning_lines(comparison: &Comparison) -> Vec<String> {
         if !side.complete {
             lines.push(format!("{name} is partial, because its run did not finish"));
         }
+    }
+    for (name, side) in [("A", a), ("B", b)] {
+        lines.extend(side.published.map(|found| publication_words(name, found)));
     }
     if a.version != b.version {
         let (a, b) = (&a.version, &b.version);

@@ -38,6 +38,7 @@ pub mod listing;
 mod machine;
 mod prepared;
 pub mod preview;
+pub mod published;
 pub mod releases;
 mod report;
 mod results;

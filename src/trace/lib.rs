@@ -22,7 +22,7 @@ pub mod tracer;
 
 pub use history::{ConcurrentChange, ContextLife, History};
 pub use ledger::{Held, Holder, LedgerReading, LedgerReason, MemoryKind};
-pub use read::{Trace, TraceError, is_trace, lines};
+pub use read::{Trace, TraceError, is_trace, lines, trace_file};
 pub use redact::redact_line;
 pub use stack::{
     CallSite, Frame, FrameLanguage, FrameOwner, MODULE, Stack, file_name, line_in_words,

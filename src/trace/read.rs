@@ -68,7 +68,7 @@ pub enum TraceError {
 pub struct LineError(String);
 
 /// Returns the path of the trace in a folder, or the path itself.
-fn file_of(path: &Path) -> PathBuf {
+pub fn trace_file(path: &Path) -> PathBuf {
     if path.is_dir() {
         path.join(FILE)
     } else {
@@ -78,7 +78,7 @@ fn file_of(path: &Path) -> PathBuf {
 
 /// Opens the text of a trace, which may be compressed. Returns the path of its file too.
 fn open_text(path: &Path) -> Result<(Box<dyn BufRead>, PathBuf), TraceError> {
-    let path = file_of(path);
+    let path = trace_file(path);
     match input::open_document(&path) {
         Ok(text) => Ok((text, path)),
         Err(source) => Err(TraceError::File { path, source }),
@@ -88,7 +88,7 @@ fn open_text(path: &Path) -> Result<(Box<dyn BufRead>, PathBuf), TraceError> {
 /// Returns `true` if a file begins with the first line of a trace.
 pub fn is_trace(path: &Path) -> bool {
     // A pipe is not opened: the open would block, and a read would remove the bytes.
-    let Ok(text) = input::open_document(&file_of(path)) else {
+    let Ok(text) = input::open_document(&trace_file(path)) else {
         return false;
     };
     let mut first = String::new();

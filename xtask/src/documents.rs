@@ -22,7 +22,7 @@ use crate::explain::{Fared, PartSources, Phrasings};
 use crate::known::KnownSources;
 use crate::page::Measurement;
 use crate::wanted::{self, WantedOptions};
-use crate::{TaskError, diagnoses, errors, explain, listed, page, steps, tables};
+use crate::{TaskError, diagnoses, errors, explain, listed, page, published, steps, tables};
 
 /// Texts of documents by their paths below the root of the repository.
 pub type Documents = BTreeMap<String, String>;
@@ -98,6 +98,8 @@ pub fn make_documents() -> Result<MadeDocuments, TaskError> {
         known: &known,
     })?;
     documents.insert("scenarios/texts.json".to_owned(), texts);
+    let published_list = published::published_list()?;
+    documents.insert(published::LIST.to_owned(), published_list);
     documents.extend(scenario_pages(&scenarios, &measured, &asked, &known));
     documents.extend(survey_pages(&matrix, &surveys));
     documents.insert(

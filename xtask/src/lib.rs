@@ -15,6 +15,7 @@ pub mod known;
 #[path = "../../tests/common/evidence.rs"]
 mod listed;
 pub mod page;
+pub mod published;
 pub mod release;
 pub mod steps;
 mod table;

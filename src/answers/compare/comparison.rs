@@ -5,6 +5,7 @@ use serde::Serialize;
 
 use crate::difference::differing_values;
 use crate::exit::Exit;
+use crate::published::Publication;
 use cuda_pitfalls_core::observe::FALLBACK_EPSILON_BYTES;
 use cuda_pitfalls_core::report::SchemaId;
 use cuda_pitfalls_core::text::counts::{listed, tally_items};
@@ -58,6 +59,10 @@ pub struct ComparisonSide {
     pub complete: bool,
     /// Description of the GPUs and the driver.
     pub machine: String,
+    /// Whether the document is one of the measurements that this version of the program was published with; absent if
+    /// no document of its run is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub published: Option<Publication>,
 }
 
 /// A fact that differs.
@@ -252,6 +257,7 @@ impl ComparisonSide {
             provenance,
             complete,
             machine,
+            published: None,
         }
     }
 }

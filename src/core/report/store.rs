@@ -272,6 +272,11 @@ impl Stored {
         }
     }
 
+    /// Returns the SHA-256 of its unpacked content.
+    pub fn sha256(&self) -> [u8; 32] {
+        hmac_sha256::Hash::hash(&self.text)
+    }
+
     /// Returns the name of its schema.
     pub fn name(&self) -> &str {
         &self.head.name

@@ -35,10 +35,13 @@ pub(super) fn run_compare(arguments: CompareArguments) -> Outcome {
         json,
     } = arguments;
     let compared = match (StoredDocument::read(&a), StoredDocument::read(&b)) {
-        (Ok((a, _)), Ok((b, _))) => compare_documents(a, b, libcudart).map_err(CliError::from),
+        (Ok((a, _, published_a)), Ok((b, _, published_b))) => compare_documents(a, b, libcudart)
+            .map(|comparison| (comparison, [published_a, published_b]))
+            .map_err(CliError::from),
         (Err(why), _) | (_, Err(why)) => Err(why),
     };
-    let mut comparison = compared.map_err(|why| fail(why, Exit::Usage, json))?;
+    let (mut comparison, published) = compared.map_err(|why| fail(why, Exit::Usage, json))?;
+    [comparison.a.published, comparison.b.published] = published;
     comparison.a.name = a.to_string_lossy().into_owned();
     comparison.b.name = b.to_string_lossy().into_owned();
     let shown = print_result(

@@ -62,7 +62,7 @@ pub(super) fn print_document(document: serde_json::Result<String>) -> Exit {
     }
 }
 
-const FORM_OF_REPORT: &str =
+pub(super) const FORM_OF_REPORT: &str =
     "--as: a report has no such form: sarif is of traces, and oci is of `survey needs`";
 
 /// Prints a report in a format, in the width of the terminal.

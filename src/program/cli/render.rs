@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::bundle::host_redactor;
-use super::output::{fail, print_report, print_text};
+use super::output::{FORM_OF_REPORT, fail, print_text};
 use super::stored::StoredDocument;
 use crate::terminal;
 use cuda_pitfalls_answers::exit::Exit;
@@ -13,6 +13,11 @@ use cuda_pitfalls_trace as trace;
 use cuda_pitfalls_trace::{diagnosis, policy};
 
 const FORM_OF_SURVEY: &str = "--as: a survey can be rendered as text, markdown or html, and one of needs as oci; the report of its controls is report.json beside it";
+const FORM_OF_TRACE: &str =
+    "--as: a trace can be rendered as text, html, markdown, junit, github or sarif";
+const FORM_OF_MATRIX: &str =
+    "--as: the matrix of releases can be rendered as text, markdown or html";
+const FORM_OF_IMPORTS: &str = "--as: a survey of imports can be rendered as text, markdown or html";
 
 #[derive(Debug, clap::Args)]
 pub(super) struct RenderArguments {
@@ -35,44 +40,44 @@ pub(super) fn render(arguments: &RenderArguments) -> Exit {
     if *is_redacted {
         return print_redacted(path);
     }
-    match StoredDocument::read(path) {
-        Ok((StoredDocument::Matrix(matrix), _)) => render_matrix(&matrix, *form),
-        Ok((StoredDocument::Imports(rows), _)) => print_document(
-            render::imports::as_format(&rows, *form, terminal::screen(&std::io::stdout())),
-            "--as: a survey of imports can be rendered as text, markdown or html",
+    let (document, path, published) = match StoredDocument::read(path) {
+        Ok(opened) => opened,
+        Err(why) => return fail(why, Exit::Usage, false),
+    };
+    let screen = terminal::screen(&std::io::stdout());
+    let (text, missing) = match document {
+        StoredDocument::Matrix(matrix) => (render_matrix(&matrix, *form), FORM_OF_MATRIX),
+        StoredDocument::Imports(rows) => (
+            render::imports::as_format(&rows, *form, screen),
+            FORM_OF_IMPORTS,
         ),
-        Ok((StoredDocument::Trace(trace), path)) => render_trace(&trace, &path, *form),
-        Ok((StoredDocument::Survey(survey), path)) => {
-            let (path, screen) = (path.to_string_lossy(), terminal::screen(&std::io::stdout()));
-            print_document(
-                render::survey::as_format(&survey, *form, &path, screen),
-                FORM_OF_SURVEY,
-            )
-        }
-        Ok((StoredDocument::Report(report), _)) => print_report(&Prepared::stored(report), *form),
-        Err(why) => fail(why, Exit::Usage, false),
+        StoredDocument::Trace(trace) => (render_trace(&trace, &path, *form), FORM_OF_TRACE),
+        StoredDocument::Survey(survey) => (
+            render::survey::as_format(&survey, *form, &path.to_string_lossy(), screen),
+            FORM_OF_SURVEY,
+        ),
+        StoredDocument::Report(report) => (
+            render::render(&Prepared::stored(report), *form, screen),
+            FORM_OF_REPORT,
+        ),
+    };
+    match (text, published) {
+        (None, _) => fail(missing, Exit::Usage, false),
+        (Some(text), None) => print_text(&text),
+        (Some(text), Some(published)) => print_text(&render::published::with_note(
+            text, *form, published, screen,
+        )),
     }
 }
 
-/// Prints a format, or reports that such documents do not have it.
-fn print_document(text: Option<String>, missing: &str) -> Exit {
-    text.map_or_else(
-        || fail(missing, Exit::Usage, false),
-        |text| print_text(&text),
-    )
-}
-
 /// Renders the results of Python lines in one release after another.
-fn render_matrix(matrix: &Matrix, form: Format) -> Exit {
+fn render_matrix(matrix: &Matrix, form: Format) -> Option<String> {
     match form {
-        Format::Text => print_text(&render::releases::text(
+        Format::Text => Some(render::releases::text(
             matrix,
             terminal::screen(&std::io::stdout()),
         )),
-        form => print_document(
-            render::releases::as_format(matrix, form),
-            "--as: the matrix of releases can be rendered as text, markdown or html",
-        ),
+        form => render::releases::as_format(matrix, form),
     }
 }
 
@@ -96,17 +101,14 @@ fn print_redacted(path: &Path) -> Exit {
 }
 
 /// Renders a stored trace with the findings of today's rules. Its policy is unknown.
-fn render_trace(trace: &trace::Trace, path: &Path, form: Format) -> Exit {
+fn render_trace(trace: &trace::Trace, path: &Path, form: Format) -> Option<String> {
     let (findings, outcome) = (diagnosis::findings(trace), policy::PolicyOutcome::default());
     let view = render::trace::TraceView::new(trace, &findings, &outcome);
     let screen = terminal::screen(&std::io::stdout());
-    print_document(
-        view.as_format(
-            form,
-            screen,
-            [&path.to_string_lossy(), &source_folder(trace)],
-        ),
-        "--as: a trace can be rendered as text, html, markdown, junit, github or sarif",
+    view.as_format(
+        form,
+        screen,
+        [&path.to_string_lossy(), &source_folder(trace)],
     )
 }
 

@@ -5,12 +5,13 @@ use std::time::SystemTime;
 
 use super::output::CliError;
 use crate::run::{environment_documents, read_imports};
+use cuda_pitfalls_answers::published::{Publication, traced_run};
 use cuda_pitfalls_answers::releases::{IMPORTS_FILE, ImportRow, Matrix};
 use cuda_pitfalls_answers::survey::{SurveyDocument, SurveyKind};
-use cuda_pitfalls_core::input::document_path;
+use cuda_pitfalls_core::input::{document_path, document_sha256};
 use cuda_pitfalls_core::report::{REPORT, Stored, StoredReport};
 use cuda_pitfalls_core::text::escape::terminal;
-use cuda_pitfalls_trace::{FILE as TRACE, Trace, is_trace};
+use cuda_pitfalls_trace::{FILE as TRACE, Trace, is_trace, trace_file};
 
 pub(super) enum StoredDocument {
     Report(StoredReport),
@@ -22,8 +23,10 @@ pub(super) enum StoredDocument {
 
 impl StoredDocument {
     /// Reads the document that a path refers to: the matrix of releases, a trace, a survey or a report. Returns the
-    /// document and its path.
-    pub(super) fn read(path: &Path) -> Result<(StoredDocument, PathBuf), CliError> {
+    /// document, its path, and whether it is a published one.
+    pub(super) fn read(
+        path: &Path,
+    ) -> Result<(StoredDocument, PathBuf, Option<Publication>), CliError> {
         let imports = if path.is_dir() {
             path.join(IMPORTS_FILE)
         } else {
@@ -31,26 +34,38 @@ impl StoredDocument {
         };
         if imports.ends_with(IMPORTS_FILE) && imports.is_file() {
             let rows = read_imports(&imports).map_err(|error| error.to_string())?;
-            return Ok((StoredDocument::Imports(rows), imports));
+            return Ok((StoredDocument::Imports(rows), imports, None));
         }
         let documents = environment_documents(path)?;
         if !documents.is_empty() {
             return Ok((
                 StoredDocument::Matrix(Box::new(Matrix::new(&documents))),
                 path.to_path_buf(),
+                None,
             ));
         }
         let path = newest_run(path);
         if is_trace(&path) {
-            return Ok((StoredDocument::Trace(Box::new(Trace::open(&path)?)), path));
+            let trace = Trace::open(&path)?;
+            let run = traced_run(&trace.start.started_at, trace.start.t_ns);
+            let published = Publication::look_up(&run, || document_sha256(&trace_file(&path)))?;
+            let document = StoredDocument::Trace(Box::new(trace));
+            return Ok((document, path, published));
         }
         let path = named_by(&path)?;
         let stored = Stored::open(&path)?;
-        let document = match SurveyDocument::from_stored(&stored) {
-            Some(survey) => StoredDocument::Survey(Box::new(survey?)),
-            None => StoredDocument::Report(stored.report()?),
+        let (run, document) = match SurveyDocument::from_stored(&stored) {
+            Some(survey) => {
+                let survey = Box::new(survey?);
+                (survey.header.id.clone(), StoredDocument::Survey(survey))
+            }
+            None => {
+                let report = stored.report()?;
+                (report.view().run.id.clone(), StoredDocument::Report(report))
+            }
         };
-        Ok((document, path))
+        let published = Publication::look_up(&run, || Ok(stored.sha256()))?;
+        Ok((document, path, published))
     }
 
     pub(super) fn name(&self) -> &'static str {
