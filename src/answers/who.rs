@@ -188,7 +188,7 @@ pub fn list_holders(scan: &HolderScan) -> Holders {
             ..GpuHolderProcess::default()
         });
     }
-    kind::note_keepers(scan, &mut holders);
+    kind::note_keepers(&mut holders);
     holders.sort_by_key(|holder| holder.pid);
     Holders {
         schema: SchemaId::current(SCHEMA),
@@ -210,6 +210,14 @@ fn read_holder(scan: &HolderScan, process: &ProcessExamination) -> GpuHolderProc
     } else {
         list_memory(scan, process.pid)
     };
+    if !memory.is_empty() && kind::is_another(scan, process) {
+        return GpuHolderProcess {
+            pid: process.pid,
+            kind: kind::gone_kind(scan),
+            memory,
+            ..GpuHolderProcess::default()
+        };
+    }
     let kind = kind::kind_of(scan, process, &memory);
     let user = process.uid.map(|uid| match scan.users.get(&uid) {
         Some(name) => name.clone(),

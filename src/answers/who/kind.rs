@@ -1,6 +1,8 @@
 //! What a process is to CUDA, from what its files show. The figures were measured on H100 and H200 with driver
 //! 580.159.04 (docs/who.md has the table).
 
+use std::collections::BTreeMap;
+
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -112,8 +114,7 @@ pub(super) fn kind_of(
     if is_mps_server(process) {
         return HolderKind::MpsServer;
     }
-    let mut gpus = scan.nvml.gpus.iter();
-    if gpus.any(|gpu| gpu.mps_clients.contains(&process.pid)) {
+    if is_mps_client(scan, process) {
         return HolderKind::MpsClient;
     }
     let is_listed = !memory.is_empty();
@@ -200,10 +201,32 @@ fn is_mps_server(process: &ProcessExamination) -> bool {
         && ["nvidia-cuda-mps-server", "nvidia-cuda-mps-control"].contains(&name)
 }
 
+fn is_mps_client(scan: &HolderScan, process: &ProcessExamination) -> bool {
+    let mut gpus = scan.nvml.gpus.iter();
+    gpus.any(|gpu| gpu.mps_clients.contains(&process.pid))
+}
+
+/// Returns `true` if a process has nothing of the driver, so that NVML lists another one with its PID: one that ended,
+/// or one of another PID namespace. A process that is ending has no memory map any more.
+pub(super) fn is_another(scan: &HolderScan, process: &ProcessExamination) -> bool {
+    let has_none = [&process.open_files, &process.mapped_files]
+        .iter()
+        .all(|files| files.as_ref().is_some_and(BTreeMap::is_empty));
+    has_none && process.driver_threads.is_empty() && !is_mps_client(scan, process)
+}
+
 /// Returns what a process is that NVML lists and `/proc` does not.
 pub(super) fn absent_kind(scan: &HolderScan, absent: &AbsentProcess) -> HolderKind {
-    let is_ended = scan.is_first_namespace == Some(true) && absent.is_alive == Some(false);
-    if is_ended {
+    if absent.is_alive == Some(false) {
+        gone_kind(scan)
+    } else {
+        HolderKind::Invisible
+    }
+}
+
+/// Returns what a process is that does not run in this PID namespace.
+pub(super) fn gone_kind(scan: &HolderScan) -> HolderKind {
+    if scan.is_first_namespace == Some(true) {
         HolderKind::Ended
     } else {
         HolderKind::Invisible
@@ -272,18 +295,18 @@ fn is_orphan(process: &ProcessExamination) -> bool {
 }
 
 /// Notes which holders may keep the memory of ended processes: those that have their descriptors by fork.
-pub(super) fn note_keepers(scan: &HolderScan, holders: &mut [GpuHolderProcess]) {
-    for absent in &scan.absent {
-        if absent_kind(scan, absent) != HolderKind::Ended {
-            continue;
+pub(super) fn note_keepers(holders: &mut [GpuHolderProcess]) {
+    let mut ended = Vec::new();
+    for holder in &*holders {
+        if holder.kind == HolderKind::Ended {
+            ended.push(Condition::Keeps { pid: holder.pid });
         }
-        for holder in holders.iter_mut() {
-            let process = holder.process.as_ref();
-            let has_files = process.is_some_and(|process| most_files(process) >= CONTEXT_FILES);
-            if holder.kind == HolderKind::Inherited && has_files {
-                let pid = absent.pid;
-                holder.conditions.push(Condition::Keeps { pid });
-            }
+    }
+    for holder in holders {
+        let process = holder.process.as_ref();
+        let has_files = process.is_some_and(|process| most_files(process) >= CONTEXT_FILES);
+        if holder.kind == HolderKind::Inherited && has_files {
+            holder.conditions.extend_from_slice(&ended);
         }
     }
 }

@@ -37,6 +37,10 @@ const CONTAINER_ID: (usize, usize) = (64, 12);
 /// Length of the shortest UID of a pod: that of a static pod has no dashes.
 const SHORTEST_POD: usize = 32;
 
+/// Parts of the names of groups below which others choose the names: users below their own service manager, and root of
+/// a container of LXC or of systemd-nspawn.
+const DELEGATED: [&str; 3] = ["/user@", "/lxc", "/payload/"];
+
 /// Returns the identifier in the name of a control group.
 type FindId = fn(&str) -> Option<String>;
 
@@ -56,8 +60,7 @@ pub(super) fn place_of(process: &ProcessExamination) -> Option<HolderPlace> {
                 return Some(HolderPlace {
                     kind,
                     id,
-                    // Users name the groups below their own service manager.
-                    is_claimed: group.contains("/user@"),
+                    is_claimed: DELEGATED.iter().any(|part| group.contains(part)),
                 });
             }
         }

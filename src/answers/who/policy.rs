@@ -152,6 +152,12 @@ impl Holders {
             HolderPolicy::Holders if holder.kind == HolderKind::InitializedOrNvml => Some(
                 Undecided(format!("process {pid} may have initialized CUDA")),
             ),
+            // Any process can look like one that reads NVML, by the name of a thread or by a file.
+            HolderPolicy::Holders if holder.kind == HolderKind::NvmlOnly && self.has_rest() => {
+                Some(Undecided(format!(
+                    "process {pid} may keep memory of no visible process"
+                )))
+            }
             HolderPolicy::Orphans if holder.is_holding() && is_orphan => {
                 Some(Violated(format!("process {pid} has lost its parent")))
             }
@@ -233,6 +239,12 @@ impl Holders {
             }
         }
         Some(bytes)
+    }
+
+    /// Returns `true` if a GPU has memory that no visible process owns.
+    fn has_rest(&self) -> bool {
+        let mut rests = self.gpus.iter().map(|gpu| gpu.unowned_bytes);
+        rests.any(|rest| rest > Some(UNUSED_BYTES))
     }
 
     /// Returns `true` if the reader could not read every process.

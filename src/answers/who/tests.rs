@@ -300,6 +300,30 @@ fn child_keeps_the_memory_of_an_ended_parent() {
 }
 
 #[test]
+fn process_without_anything_of_the_driver_only_has_the_pid() {
+    let rule = HolderPolicy::Leftover(64 * MIB);
+    let mut scan = scan_of(1);
+    list_on(&mut scan, 0, 9, 582 * MIB);
+    scan.processes = vec![process_with(9, [0, 0], &[]), process_with(10, [20, 0], &[])];
+    let found = list_holders(&scan);
+    let [ended, child] = found.holders.as_slice() else {
+        panic!("{found:?}");
+    };
+    assert_eq!(ended.kind, HolderKind::Ended);
+    assert_eq!((&ended.user, &ended.process), (&None, &None));
+    assert_eq!(child.conditions, [Condition::Keeps { pid: 9 }]);
+    assert_eq!(checked(&scan, &rule).2, Exit::Unexpected);
+    scan.is_first_namespace = Some(false);
+    assert_eq!(list_holders(&scan).holders[0].kind, HolderKind::Invisible);
+    assert_eq!(checked(&scan, &rule).2, Exit::Inconclusive);
+    // It is ending, and the driver does not let it.
+    scan.processes[0].mapped_files = None;
+    scan.processes[0].state = Some('D');
+    let ending = &list_holders(&scan).holders[0];
+    assert_eq!(ending.conditions, [Condition::Unkillable]);
+}
+
+#[test]
 fn memory_of_no_process_is_the_rest() {
     let mut scan = scan_of(1);
     list_on(&mut scan, 0, 9, 582 * MIB);
@@ -453,6 +477,19 @@ fn place_is_named_by_the_control_groups() {
         let expected = place.map(|(kind, id)| (kind, id, false));
         assert_eq!(found, expected, "{group}");
     }
+    for group in [
+        "/user.slice/user-1.slice/user@1.service/slurm/job_815",
+        "/lxc.payload.web/slurm/job_815",
+        "/lxc/web/slurm/job_815",
+        "/machine.slice/machine-web.scope/payload/slurm/job_815",
+    ] {
+        let process = ProcessExamination {
+            control_groups: vec![group.to_owned()],
+            ..ProcessExamination::default()
+        };
+        let place = place_of(&process).expect("a job");
+        assert!(place.is_claimed, "{group}");
+    }
     let claims = ProcessExamination {
         started_with: Some([("SLURM_JOB_ID".to_owned(), "7".to_owned())].into()),
         ..ProcessExamination::default()
@@ -504,6 +541,10 @@ fn holders_are_forbidden_unless_they_only_read_nvml() {
     assert_eq!(checked(&scan, &rule), (0, 0, Exit::Ok));
     scan.processes = vec![process_with(9, [1, 0], &[DRIVER])];
     assert_eq!(checked(&scan, &rule), (0, 0, Exit::Ok));
+    // It may look like that, and have memory that another process exported.
+    scan.nvml.gpus[0].reading.used_bytes = Some(2 * MIB);
+    assert_eq!(checked(&scan, &rule), (0, 1, Exit::Inconclusive));
+    scan.nvml.gpus[0].reading.used_bytes = Some(0);
     // Open files that could not be read decide nothing where memory is in use.
     scan.unread = vec![UnreadProcess {
         pid: 8,
@@ -523,7 +564,7 @@ fn holders_are_forbidden_unless_they_only_read_nvml() {
     );
     scan.unread[0].error = "EACCES".to_owned();
     scan.nvml.gpus[0].reading.used_bytes = Some(DRIVER_BYTES.0);
-    assert_eq!(checked(&scan, &rule), (0, 1, Exit::Inconclusive));
+    assert_eq!(checked(&scan, &rule), (0, 2, Exit::Inconclusive));
     scan.processes = vec![process_with(9, [4, 0], &[DRIVER])];
     let (violations, _, exit) = checked(&scan, &rule);
     assert_eq!((violations, exit), (1, Exit::Unexpected));
