@@ -1,11 +1,12 @@
 //! The device files of NVIDIA that a process has open or mapped. On a real machine, the kernel's device number decides,
 //! because a process can give any name to a file: by a mount of its own, or by deleting the name.
 
-use std::collections::BTreeMap;
-use std::ffi::{OsStr, OsString};
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use rustix::fs::{AtFlags, CWD, FileType, OFlags, StatxFlags, statx};
 
@@ -17,17 +18,27 @@ pub const DEVICES: &str = "/dev/";
 /// The major number of the GPUs and of `/dev/nvidiactl`, which never changes, and the minor number of the latter.
 const GPU_MAJOR: u32 = 195;
 const CONTROL_MINOR: u32 = 255;
-/// The most descriptors of a process that are read, and the most tables of descriptors that its threads may have.
-const MOST_FILES: usize = 1 << 20;
-const MOST_TABLES: usize = 64;
+/// The longest time in which the descriptors of a process are read: one with millions must not hide the others.
+const MOST_TIME: Duration = Duration::from_secs(1);
+/// The number of descriptors that are read however long that takes.
+const FEW_FILES: usize = 1 << 10;
+/// The most threads of a process, and the most different tables of descriptors that they may have.
 const MOST_THREADS: usize = 1 << 16;
-/// The most attempts to read the tables of a process whose threads end meanwhile.
-const MOST_ATTEMPTS: usize = 5;
+const MOST_TABLES: usize = 64;
+/// The most attempts to read the tables or the memory of a process that changes meanwhile.
+pub(super) const MOST_ATTEMPTS: usize = 5;
 const MOST_INFO: u64 = 4 << 10;
-/// The most descriptors of all threads of a process that are compared.
-const MOST_COMPARED: usize = 1 << 17;
 /// `KCMP_FILES`: compare tables of descriptors.
 const SAME_FILES: libc::c_int = 2;
+
+/// The device files that a process has mapped.
+#[derive(Debug, Default)]
+pub(super) struct MappedDevices {
+    /// Number of mappings of each device file.
+    pub(super) counts: BTreeMap<String, u64>,
+    /// Files of which each mapping moved before it was read, by the device and the inode in the memory map.
+    pub(super) moved: BTreeSet<(Option<String>, Option<String>)>,
+}
 
 /// The device files to look for.
 pub(super) struct DeviceFiles {
@@ -59,35 +70,39 @@ impl DeviceFiles {
     /// # Errors
     /// Returns the error of the first descriptor that could not be read, or an error if there are too many.
     pub(super) fn open(&self, process: &Path) -> io::Result<BTreeMap<String, u64>> {
-        self.open_with(process, has_same_files)
+        self.open_with(process, has_same_files, MOST_TIME)
     }
 
     fn open_with(
         &self,
         process: &Path,
         compare: CompareTables,
+        most_time: Duration,
     ) -> io::Result<BTreeMap<String, u64>> {
+        let end = Instant::now() + most_time;
         for _ in 1..MOST_ATTEMPTS {
-            match self.read_tables(process, compare) {
+            match self.read_tables(process, compare, end) {
                 // A thread that ended may have left its descriptors to one that was not listed.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 read => return read,
             }
         }
-        self.read_tables(process, compare)
+        self.read_tables(process, compare, end)
     }
 
     fn read_tables(
         &self,
         process: &Path,
         compare: CompareTables,
+        end: Instant,
     ) -> io::Result<BTreeMap<String, u64>> {
-        let mut open = BTreeMap::new();
-        for table in list_tables(process, compare)? {
+        let (mut open, mut read) = (BTreeMap::new(), 0);
+        for table in list_tables(process, compare, MOST_THREADS)? {
             let mut counts: BTreeMap<String, u64> = BTreeMap::new();
-            for (index, entry) in fs::read_dir(table.join("fd"))?.enumerate() {
-                if index == MOST_FILES {
-                    return Err(io::ErrorKind::FileTooLarge.into());
+            for entry in fs::read_dir(table.join("fd"))? {
+                read += 1;
+                if read > FEW_FILES && Instant::now() > end {
+                    return Err(io::Error::other("it has too many descriptors"));
                 }
                 match self.name_descriptor(&table, &entry?.file_name()) {
                     Ok(Some(name)) => *counts.entry(name).or_default() += 1,
@@ -108,8 +123,8 @@ impl DeviceFiles {
     }
 
     /// Returns the number of mappings of each device file, by the text of the memory map of a process.
-    pub(super) fn mapped(&self, process: &Path, maps: &[u8]) -> BTreeMap<String, u64> {
-        let (mut mapped, mut known) = (BTreeMap::new(), BTreeMap::new());
+    pub(super) fn mapped(&self, process: &Path, maps: &[u8]) -> MappedDevices {
+        let (mut found, mut known) = (MappedDevices::default(), BTreeMap::new());
         for line in maps.split(|byte| *byte == b'\n') {
             let line = String::from_utf8_lossy(line);
             let mut fields = line.splitn(6, ' ');
@@ -121,26 +136,35 @@ impl DeviceFiles {
             }
             let path = fields.next().unwrap_or_default().trim_start();
             let file = (device.map(str::to_owned), inode.map(str::to_owned));
-            let name = known
-                .entry(file)
-                .or_insert_with(|| self.name_mapping(&link_of_mapping(process, range), path));
-            if let Some(name) = name {
-                *mapped.entry(name.clone()).or_default() += 1;
+            if !known.contains_key(&file) {
+                let Ok(name) = self.name_mapping(&link_of_mapping(process, range), path) else {
+                    found.moved.insert(file);
+                    continue;
+                };
+                found.moved.remove(&file);
+                known.insert(file.clone(), name);
+            }
+            if let Some(Some(name)) = known.get(&file) {
+                *found.counts.entry(name.clone()).or_default() += 1;
             }
         }
-        mapped
+        found
     }
 
     /// Returns the usual name of a mapped device file, by the link to it, or by its path if the link may not be used.
-    fn name_mapping(&self, link: &Path, path: &str) -> Option<String> {
-        match &self.simulated {
-            Some(folder) => named_file(path, folder),
-            None => match self.name_node(link) {
-                Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-                    named_file(path, DEVICES)
-                }
-                name => name.ok().flatten(),
-            },
+    ///
+    /// # Errors
+    /// Returns an error if the mapping is not there any more.
+    fn name_mapping(&self, link: &Path, path: &str) -> io::Result<Option<String>> {
+        if let Some(folder) = &self.simulated {
+            return Ok(named_file(path, folder));
+        }
+        match self.name_node(link) {
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                Ok(named_file(path, DEVICES))
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Err(error),
+            name => Ok(name.ok().flatten()),
         }
     }
 
@@ -208,43 +232,36 @@ type CompareTables = fn(libc::pid_t, libc::pid_t) -> Option<bool>;
 
 /// Returns the directories of the threads of a process that have different tables of descriptors. Nearly always that is
 /// the first thread alone.
-fn list_tables(process: &Path, compare: CompareTables) -> io::Result<Vec<PathBuf>> {
+fn list_tables(
+    process: &Path,
+    compare: CompareTables,
+    most_threads: usize,
+) -> io::Result<Vec<PathBuf>> {
     let mut tables = vec![process.to_owned()];
     let Some(pid) = thread_number(process) else {
         return Ok(tables);
     };
-    let (mut numbers, mut listings, mut left) = (vec![pid], Vec::new(), MOST_COMPARED);
-    let entries = fs::read_dir(process.join("task"))?;
-    for entry in entries.flatten().take(MOST_THREADS) {
+    let mut numbers = vec![pid];
+    for (index, entry) in fs::read_dir(process.join("task"))?.flatten().enumerate() {
+        if index == most_threads || numbers.len() > MOST_TABLES {
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
         let folder = entry.path();
         let Some(thread) = thread_number(&folder).filter(|thread| *thread != pid) else {
             continue;
         };
-        let is_known = match compare(pid, thread) {
-            Some(true) => true,
-            Some(false) => numbers
-                .iter()
-                .any(|other| compare(*other, thread) == Some(true)),
-            // Containers often deny this call. Equal descriptors are as good as the same table.
-            None => {
-                if listings.is_empty() {
-                    listings.push(list_descriptors(process, &mut left)?);
+        match compare(pid, thread) {
+            Some(true) => continue,
+            Some(false) => {
+                let mut others = numbers.iter();
+                if others.any(|other| compare(*other, thread) == Some(true)) {
+                    continue;
                 }
-                let listing = list_descriptors(&folder, &mut left)?;
-                let is_known = listings.contains(&listing);
-                if !is_known {
-                    listings.push(listing);
-                }
-                is_known
+                numbers.push(thread);
             }
-        };
-        if is_known {
-            continue;
+            // Containers often deny this call. Then the table of each thread is read.
+            None => {}
         }
-        if tables.len() == MOST_TABLES {
-            return Err(io::ErrorKind::FileTooLarge.into());
-        }
-        numbers.push(thread);
         tables.push(folder);
     }
     Ok(tables)
@@ -260,19 +277,10 @@ fn has_same_files(one: libc::pid_t, other: libc::pid_t) -> Option<bool> {
     (order >= 0).then_some(order == 0)
 }
 
-/// Returns the descriptors of a thread with their files.
-fn list_descriptors(thread: &Path, left: &mut usize) -> io::Result<Vec<(OsString, PathBuf)>> {
-    let mut found = Vec::new();
-    for entry in fs::read_dir(thread.join("fd"))?.flatten() {
-        *left = left.checked_sub(1).ok_or(io::ErrorKind::FileTooLarge)?;
-        let target = fs::read_link(entry.path()).unwrap_or_default();
-        found.push((entry.file_name(), target));
-    }
-    Ok(found)
-}
-
 #[cfg(test)]
 mod tests {
+    use std::os::fd::AsRawFd as _;
+
     use super::*;
 
     #[test]
@@ -304,20 +312,27 @@ mod tests {
         fs::write(&device, "").unwrap();
         let files = DeviceFiles::new(&format!("{}/", folder.path().display()));
         let own = own_folder();
+        let named = rustix::fs::open(&device, OFlags::PATH, rustix::fs::Mode::empty()).unwrap();
+        let number = named.as_raw_fd();
         let (ready, is_ready) = std::sync::mpsc::channel();
         let (end, is_over) = std::sync::mpsc::channel::<()>();
         let thread = std::thread::spawn(move || {
             // SAFETY: this thread gets a copy of the descriptors, and no other thread uses them.
             assert_eq!(unsafe { libc::unshare(libc::CLONE_FILES) }, 0);
-            let _open = fs::File::open(device).unwrap();
+            // Under its number, the other table has a descriptor of the same file that does not count.
+            let open = fs::File::open(device).unwrap();
+            // SAFETY: as above; nobody owns the number in this table.
+            assert_eq!(unsafe { libc::dup2(open.as_raw_fd(), number) }, number);
+            drop(open);
             ready.send(()).unwrap();
             let _ = is_over.recv();
         });
         is_ready.recv().unwrap();
         let comparisons: [CompareTables; 2] = [has_same_files, |_, _| None];
-        let open = comparisons.map(|compare| files.open_with(&own, compare).unwrap());
+        let open = comparisons.map(|compare| files.open_with(&own, compare, MOST_TIME).unwrap());
         drop(end);
         thread.join().unwrap();
+        drop(named);
         for open in open {
             assert_eq!(open, [("/dev/nvidia0".to_owned(), 1)].into());
         }
@@ -365,10 +380,33 @@ mod tests {
         let process = folder.path().join("1");
         fs::create_dir_all(process.join("fd")).unwrap();
         fs::create_dir_all(process.join("task/2")).unwrap();
-        let open = memory_devices().open_with(&process, |_, _| Some(false));
+        let open = memory_devices().open_with(&process, |_, _| Some(false), MOST_TIME);
         assert_eq!(open.unwrap_err().kind(), io::ErrorKind::NotFound);
-        let open = memory_devices().open_with(&process, |_, _| None);
+        let open = memory_devices().open_with(&process, |_, _| None, MOST_TIME);
         assert_eq!(open.unwrap_err().kind(), io::ErrorKind::NotFound);
+    }
+
+    #[test]
+    fn descriptors_that_take_too_long_are_an_error() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir(folder.path().join("fd")).unwrap();
+        for number in 0..=FEW_FILES {
+            let link = folder.path().join(format!("fd/{number}"));
+            std::os::unix::fs::symlink("/", link).unwrap();
+        }
+        let open = memory_devices().open_with(folder.path(), has_same_files, Duration::ZERO);
+        assert_eq!(open.unwrap_err().kind(), io::ErrorKind::Other);
+    }
+
+    #[test]
+    fn thread_beyond_the_most_is_an_error() {
+        let folder = tempfile::tempdir().unwrap();
+        let process = folder.path().join("1");
+        for thread in 1..=3 {
+            fs::create_dir_all(process.join(format!("task/{thread}"))).unwrap();
+        }
+        let tables = list_tables(&process, |_, _| Some(true), 2);
+        assert_eq!(tables.unwrap_err().kind(), io::ErrorKind::FileTooLarge);
     }
 
     #[test]
@@ -382,6 +420,7 @@ mod tests {
             00003000-00004000 rw-s 00000000 00:07 9      /dev/nvidia0\n\
             00005000-00006000 rw-p 00000000 00:00 0      [anon:/dev/nvidia0]\n";
         let mapped = memory_devices().mapped(folder.path(), maps);
-        assert_eq!(mapped, [("/dev/nvidia-test:5".to_owned(), 1)].into());
+        assert_eq!(mapped.counts, [("/dev/nvidia-test:5".to_owned(), 1)].into());
+        assert!(mapped.moved.is_empty(), "{mapped:?}");
     }
 }

@@ -6,6 +6,7 @@ mod mapping;
 mod stat;
 mod variables;
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -15,7 +16,7 @@ use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
 use rustix::process::{Gid, geteuid};
 use rustix::thread::set_thread_groups;
 
-use super::files::DeviceFiles;
+use super::files::{DeviceFiles, MOST_ATTEMPTS};
 use super::place::{is_filtered_in, status_field};
 use crate::bounded::{read_text, read_whole};
 pub(super) use stat::{ProcessStat, driver_threads, has_started_at};
@@ -65,7 +66,7 @@ pub(super) fn examine_in(folder: &Path, pid: u32, devices: &DeviceFiles) -> Proc
         started_with,
         now,
         libraries: maps.as_ref().map(|maps| mapping::list_libraries(maps)),
-        mapped_files: maps.map(|maps| devices.mapped(&memory, &maps)),
+        mapped_files: maps.map(|maps| devices.mapped(&memory, &maps).counts),
         open_files: devices.open(folder).ok(),
         closed_files: access::list_closed_files(folder, uid, &status),
         stack: None,
@@ -75,26 +76,53 @@ pub(super) fn examine_in(folder: &Path, pid: u32, devices: &DeviceFiles) -> Proc
 /// Returns `true` if a process has a device file mapped.
 ///
 /// # Errors
-/// Returns an error if its memory map cannot be read, or is too long.
+/// Returns an error if its memory map cannot be read, is too long, or changes faster than it can be read.
 pub(super) fn has_mappings(folder: &Path, devices: &DeviceFiles) -> io::Result<bool> {
-    let (memory, maps) = read_maps(folder)?;
-    Ok(!devices.mapped(&memory, &maps).is_empty())
+    let mut moved: Option<BTreeSet<_>> = None;
+    for _ in 0..MOST_ATTEMPTS {
+        let (memory, maps) = read_maps(folder)?;
+        let mut found = devices.mapped(&memory, &maps);
+        if !found.counts.is_empty() {
+            return Ok(true);
+        }
+        // A file that was read in one attempt need not be read in the next.
+        if let Some(moved) = moved {
+            found.moved.retain(|file| moved.contains(file));
+        }
+        if found.moved.is_empty() {
+            return Ok(false);
+        }
+        moved = Some(found.moved);
+    }
+    Err(io::Error::other(
+        "its memory changes faster than it can be read",
+    ))
 }
 
 /// Returns the memory map of a process with the directory of the thread that has it: if the first one has ended, another
 /// one, which the kernel does not list there but finds.
 fn read_maps(folder: &Path) -> io::Result<(PathBuf, Vec<u8>)> {
-    let first = read_whole(folder.join("maps"), MOST_MAPS)?;
-    if first.is_empty() {
+    for _ in 0..MOST_ATTEMPTS {
+        let first = read_whole(folder.join("maps"), MOST_MAPS)?;
+        if !first.is_empty() {
+            return Ok((folder.to_owned(), first));
+        }
+        let mut has_others = false;
         for entry in fs::read_dir(folder.join("task"))?.flatten() {
             let thread = folder.with_file_name(entry.file_name());
-            let maps = read_whole(thread.join("maps"), MOST_MAPS).unwrap_or_default();
-            if !maps.is_empty() {
-                return Ok((thread, maps));
+            has_others |= thread != folder;
+            match read_whole(thread.join("maps"), MOST_MAPS) {
+                Ok(maps) if !maps.is_empty() => return Ok((thread, maps)),
+                Err(error) if error.kind() == io::ErrorKind::FileTooLarge => return Err(error),
+                // It has ended.
+                _ => {}
             }
         }
+        if !has_others {
+            return Ok((folder.to_owned(), first));
+        }
     }
-    Ok((folder.to_owned(), first))
+    Err(io::ErrorKind::NotFound.into())
 }
 
 /// Takes the rights of a process's user to files, and keeps those to its memory: the process chooses which files a
@@ -252,6 +280,31 @@ mod tests {
         let maps = fs::File::create(folder.path().join("maps")).unwrap();
         maps.set_len(MOST_MAPS + 1).unwrap();
         let files = DeviceFiles::new(DEVICES);
+        assert!(has_mappings(folder.path(), &files).is_err());
+        // The first thread has ended, and another one has the map.
+        let process = folder.path().join("1");
+        fs::create_dir_all(process.join("task/2")).unwrap();
+        fs::write(process.join("maps"), "").unwrap();
+        assert!(has_mappings(&process, &files).is_err(), "it ended as well");
+        fs::create_dir(folder.path().join("2")).unwrap();
+        fs::rename(folder.path().join("maps"), folder.path().join("2/maps")).unwrap();
+        let error = has_mappings(&process, &files).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::FileTooLarge);
+    }
+
+    #[test]
+    fn mapping_that_always_moves_is_an_error() {
+        let folder = tempfile::tempdir().unwrap();
+        let links = folder.path().join("map_files");
+        fs::create_dir(&links).unwrap();
+        fs::write(links.join("1000-2000"), "").unwrap();
+        let line = "RANGE rw-s 00000000 00:06 117     /tmp/foo\n";
+        let maps =
+            ["00003000-00004000", "00001000-00002000"].map(|range| line.replace("RANGE", range));
+        fs::write(folder.path().join("maps"), maps.concat()).unwrap();
+        let files = DeviceFiles::new(DEVICES);
+        assert!(!has_mappings(folder.path(), &files).unwrap());
+        fs::write(folder.path().join("maps"), &maps[0]).unwrap();
         assert!(has_mappings(folder.path(), &files).is_err());
     }
 
