@@ -36,7 +36,7 @@ const SAME_FILES: libc::c_int = 2;
 pub(super) struct MappedDevices {
     /// Number of mappings of each device file.
     pub(super) counts: BTreeMap<String, u64>,
-    /// Files of which each mapping moved before it was read, by the device and the inode in the memory map.
+    /// Files whose mappings had all moved before they were read, by the device and the inode in the memory map.
     pub(super) moved: BTreeSet<(Option<String>, Option<String>)>,
 }
 
