@@ -194,6 +194,16 @@ fn another_user_sees_what_is_permitted() {
 }
 
 #[test]
+fn root_without_a_capability_may_not_see_all() {
+    // Some containers may not mount `/proc`.
+    let (_, text) = find_look("without ptrace");
+    if rustix::process::getuid().is_root() && !text.is_empty() {
+        let unseen = parse_look("without ptrace")["unseen"].to_string();
+        assert!(unseen.contains("hidden_processes"), "{unseen}");
+    }
+}
+
+#[test]
 fn one_process_is_shown_in_full() {
     // Some Pythons have the variables in their C library, others in the program itself.
     for role in ["masked", "other"] {

@@ -12,6 +12,7 @@ use cuda_pitfalls_core::holding::{HolderScan, ProcessExamination, PythonStack, U
 use cuda_pitfalls_instrument::bounded::read_text;
 use cuda_pitfalls_instrument::examiner::{DEVICES, list_processes, place};
 use cuda_pitfalls_instrument::simulated;
+use rustix::thread::CapabilitySet;
 
 use crate::doctor::{Doctor, DoctorError, new_start};
 use crate::host;
@@ -183,10 +184,11 @@ fn list_users() -> BTreeMap<u32, String> {
 
 /// Returns `true` if `/proc` hides processes of other users from this user.
 fn hides_others() -> bool {
-    // Root of another user namespace is an ordinary user on the host.
-    let is_root = rustix::process::geteuid().is_root();
+    // Root of another user namespace is an ordinary user on the host, and a service of root may lack the capability.
+    let sets = rustix::thread::capabilities(None);
+    let may_trace = sets.is_ok_and(|sets| sets.effective.contains(CapabilitySet::SYS_PTRACE));
     let users = read_text("/proc/self/uid_map", MOST_LIST);
-    if is_root && users.split_whitespace().eq(["0", "0", "4294967295"]) {
+    if may_trace && users.split_whitespace().eq(["0", "0", "4294967295"]) {
         return false;
     }
     let mounts = read_text("/proc/self/mountinfo", MOST_LIST);

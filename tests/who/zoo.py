@@ -97,6 +97,8 @@ def main():
     watcher = threading.Thread(target=watch, args=(pids.values(), seen, end))
     watcher.start()
     nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"] if os.getuid() == 0 else []
+    hidden = "mount -t proc -o hidepid=2,gid=65533 proc /proc && exec setpriv --bounding-set -sys_ptrace --inh-caps -sys_ptrace \"$@\""
+    without_ptrace = ["unshare", "--mount", "sh", "-c", hidden, "sh"] if os.getuid() == 0 else []
     looks = {
         "json": ([], ["--json"]),
         "text": ([], []),
@@ -113,6 +115,7 @@ def main():
         "metrics": ([], ["--prometheus", folder + "/who.prom", "--json"]),
         "outside": (["env", "-u", "LD_LIBRARY_PATH", "-u", "LD_PRELOAD"], ["--on", "sim", "--json", str(pids["two"])]),
         "nobody": (nobody, ["--forbid", "holders", "--json"]),
+        "without ptrace": (without_ptrace, ["--forbid", "holders", "--json"]),
     }
     with ThreadPoolExecutor(3) as pool:
         found = pool.map(lambda words: look(program, *words), looks.values())
