@@ -26,6 +26,8 @@ const MOST_ENVIRONMENT: u64 = 1 << 20;
 const MOST_NAME: u64 = 64;
 const MOST_COMMAND: u64 = 4 << 10;
 const MOST_MAPS: u64 = 64 << 20;
+/// The user and the group without rights.
+const NOBODY: u32 = 65_534;
 
 /// Returns the directory of a process.
 pub(super) fn folder_of(pid: u32) -> PathBuf {
@@ -132,15 +134,19 @@ pub(super) fn take_file_rights(pid: u32) -> bool {
         return true;
     }
     let status = read_text(folder_of(pid).join("status"), MOST_STATUS);
-    let (Some(user), Some(group)) = (file_id(&status, "Uid"), file_id(&status, "Gid")) else {
+    let (Some(mut user), Some(mut group)) = (single_id(&status, "Uid"), single_id(&status, "Gid"))
+    else {
         return false;
     };
     let mut groups = Vec::new();
-    for number in status_field(&status, "Groups")
-        .unwrap_or_default()
-        .split_whitespace()
-    {
-        groups.extend(number.parse().ok().map(Gid::from_raw));
+    if user == 0 && has_own_mounts(pid) {
+        // A link of a container's root would lead to a file of the host, with all rights.
+        (user, group) = (NOBODY, NOBODY);
+    } else {
+        let numbers = status_field(&status, "Groups").unwrap_or_default();
+        for number in numbers.split_whitespace() {
+            groups.extend(number.parse().ok().map(Gid::from_raw));
+        }
     }
     if set_thread_groups(&groups).is_err() {
         return false;
@@ -153,13 +159,21 @@ pub(super) fn take_file_rights(pid: u32) -> bool {
     }
 }
 
-/// Returns the user or group id with which a process opens files: the last one in its `status` file.
-fn file_id(status: &str, name: &str) -> Option<u32> {
-    status_field(status, name)?
-        .split_whitespace()
-        .nth(3)?
-        .parse()
-        .ok()
+/// Returns the user or group id of a process; `None` if it has several: the program of another user that it runs now may
+/// give its rights up, and run one of its own user.
+fn single_id(status: &str, name: &str) -> Option<u32> {
+    let mut ids = status_field(status, name)?.split_whitespace();
+    let id = ids.next()?;
+    if ids.all(|other| other == id) {
+        id.parse().ok()
+    } else {
+        None
+    }
+}
+
+fn has_own_mounts(pid: u32) -> bool {
+    let own = fs::read_link("/proc/self/ns/mnt").ok();
+    own.is_none() || fs::read_link(folder_of(pid).join("ns/mnt")).ok() != own
 }
 
 fn read_parent(pid: u32) -> ParentProcess {
@@ -310,32 +324,44 @@ mod tests {
 
     #[test]
     fn rights_of_another_user_leave_roots_files_closed() {
+        use std::io::Read as _;
         use std::os::unix::fs::PermissionsExt as _;
         use std::os::unix::process::CommandExt as _;
         if !geteuid().is_root() {
             return;
         }
-        let mut child = std::process::Command::new("sleep")
-            .arg("60")
-            .uid(65_534)
-            .gid(65_534)
-            .spawn()
-            .unwrap();
         let file = tempfile::NamedTempFile::new().unwrap();
         fs::set_permissions(file.path(), fs::Permissions::from_mode(0o600)).unwrap();
-        let (pid, path) = (child.id(), file.path().to_owned());
-        // The rights are those of one thread.
-        let reader = std::thread::spawn(move || {
-            let memory = folder_of(pid).join("mem");
-            let before = fs::File::open(&path).is_ok();
-            let is_taken = take_file_rights(pid);
-            let after = [&path, &memory].map(|file| fs::File::open(file).is_ok());
-            (before, is_taken, after)
-        });
-        let found = reader.join().unwrap();
-        child.kill().unwrap();
-        child.wait().unwrap();
-        assert_eq!(found, (true, true, [false, true]));
+        let mut user = std::process::Command::new("sleep");
+        user.arg("60").uid(NOBODY).gid(NOBODY);
+        // As in a container. Some containers may not do this.
+        let mut container = std::process::Command::new("unshare");
+        container.args(["--mount", "sh", "-c", "echo; exec sleep 60"]);
+        for (mut command, opens_memory) in [(user, true), (container, false)] {
+            let mut child = command
+                .stdout(std::process::Stdio::piped())
+                .spawn()
+                .unwrap();
+            let is_started =
+                opens_memory || child.stdout.take().unwrap().read(&mut [0]).unwrap() > 0;
+            let (pid, path) = (child.id(), file.path().to_owned());
+            // The rights are those of one thread.
+            let reader = std::thread::spawn(move || {
+                let memory = folder_of(pid).join("mem");
+                let before = fs::File::open(&path).is_ok();
+                let is_taken = take_file_rights(pid);
+                let after = [&path, &memory].map(|file| fs::File::open(file).is_ok());
+                (before, is_taken, after)
+            });
+            let found = reader.join().unwrap();
+            child.kill().unwrap();
+            child.wait().unwrap();
+            if is_started {
+                assert_eq!(found, (true, true, [false, opens_memory]));
+            }
+        }
+        assert_eq!(single_id("Uid:\t7\t7\t7\t7", "Uid"), Some(7));
+        assert_eq!(single_id("Uid:\t7\t0\t0\t0", "Uid"), None);
     }
 
     #[test]

@@ -20,7 +20,7 @@ enum StackError {
     Mappings { pid: u32, why: String },
     #[error("the Python of process {pid} cannot be read: {why}")]
     Interpreter { pid: u32, why: String },
-    #[error("the libpython of process {0} was replaced")]
+    #[error("the libpython of process {0} was replaced, or may not be read")]
     Replaced(u32),
     #[error("the Python stack cannot be read: {0}")]
     Frames(String),
