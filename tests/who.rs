@@ -319,6 +319,23 @@ fn watching_ends_with_ctrl_c() {
 }
 
 #[test]
+fn file_system_that_never_answers_hides_no_process() {
+    let scratch = Scratch::new();
+    let script = root().join("tests/who/stuck.py");
+    let words = ["sim", "--", "python3", &script.to_string_lossy(), PROGRAM];
+    let ran = scratch.run(&words);
+    // Without FUSE nothing is printed.
+    if ran.stdout.is_empty() {
+        return;
+    }
+    let found = ran.json();
+    let pid = found["pid"].as_u64().expect("a PID");
+    let holder = find_holder(&found["who"], pid);
+    assert_eq!(holder["kind"], "descriptor_only", "{found}");
+    assert_eq!(holder["process"]["now"], Value::Null);
+}
+
+#[test]
 fn bad_arguments_are_explained() {
     let scratch = Scratch::new();
     for (arguments, says) in [

@@ -12,6 +12,7 @@ use cuda_pitfalls_core::examination::{
     Examination, ExaminerMessage, FileTry, HostState, LibraryStart, StartChange, StartEnd, Started,
     Want,
 };
+use cuda_pitfalls_core::holding::UnreadProcess;
 use cuda_pitfalls_instrument::examiner::{self, place};
 use cuda_pitfalls_instrument::folder::Folder;
 use cuda_pitfalls_instrument::libraries::On;
@@ -44,8 +45,10 @@ pub(crate) enum DoctorError {
     #[error("there is no process {0} here (in a container, only its own processes are visible)")]
     NoProcess(u32),
     /// A process could not be killed.
-    #[error("a process that {0} is stuck")]
-    Unkillable(&'static str),
+    #[error(
+        "a process that starts a library could not be killed, because the driver of this machine is stuck"
+    )]
+    Unkillable,
     /// The user stopped it.
     #[error("interrupted")]
     Interrupted(i32),
@@ -67,6 +70,8 @@ pub(crate) struct Doctor {
     /// The folder of the simulated machine's libraries, if it is one.
     pub(crate) simulated: Option<PathBuf>,
     pub(crate) interrupt: Interrupt,
+    /// Processes that no further process of ours reads: one could not be killed while it read them.
+    pub(crate) stuck: Vec<UnreadProcess>,
 }
 
 pub(crate) type Environment = BTreeMap<OsString, OsString>;
@@ -87,6 +92,7 @@ impl Doctor {
             home: None,
             simulated,
             interrupt: Interrupt::install()?,
+            stuck: Vec::new(),
         })
     }
 
@@ -115,6 +121,7 @@ impl Doctor {
             home,
             simulated,
             interrupt,
+            stuck: Vec::new(),
         })
     }
 
@@ -217,16 +224,11 @@ impl Doctor {
         if let Some(signal) = self.interrupt.signal() {
             return Err(DoctorError::Interrupted(signal));
         }
+        // Any user can make a reader of his processes wait for a file system that never answers.
+        let is_reader = matches!(want, Want::Scan { .. } | Want::Stack { .. });
         match answer {
-            Ok(examined) if !examined.is_unkillable => Ok(examined),
-            Ok(_) | Err(SupervisorError::Unkillable(_)) => {
-                Err(DoctorError::Unkillable(match want {
-                    Want::Scan { .. } | Want::Stack { .. } => {
-                        "reads other processes could not be killed, because a file system or the driver of this machine"
-                    }
-                    _ => "starts a library could not be killed, because the driver of this machine",
-                }))
-            }
+            Ok(examined) if is_reader || !examined.is_unkillable => Ok(examined),
+            Ok(_) | Err(SupervisorError::Unkillable(_)) => Err(DoctorError::Unkillable),
             // This is about our own process, and shows nothing about CUDA.
             Err(error @ SupervisorError::Unwatched(_)) => {
                 Err(DoctorError::System(error.to_string()))

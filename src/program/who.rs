@@ -12,6 +12,7 @@ use cuda_pitfalls_core::holding::{HolderScan, ProcessExamination, PythonStack, U
 use cuda_pitfalls_instrument::bounded::read_text;
 use cuda_pitfalls_instrument::examiner::{DEVICES, list_processes, place};
 use cuda_pitfalls_instrument::simulated;
+use cuda_pitfalls_instrument::supervisor::Examined;
 use rustix::thread::CapabilitySet;
 
 use crate::doctor::{Doctor, DoctorError, new_start};
@@ -43,7 +44,7 @@ impl Doctor {
     /// Reads the holders of the GPUs.
     ///
     /// # Errors
-    /// Returns an error if the only process does not exist, one of ours could not be killed, or the user stopped it.
+    /// Returns an error if the only process does not exist, the reader of NVML could not be killed, or the user stopped it.
     pub(crate) fn read_holders(&mut self, request: &WhoRequest) -> Result<HolderScan, DoctorError> {
         if let Some(pid) = request.only
             && !Path::new(&format!("/proc/{pid}")).exists()
@@ -100,8 +101,12 @@ impl Doctor {
             let compute = gpu.reading.processes.iter().flatten();
             listed.extend(compute.chain(&gpu.graphics).map(|process| process.pid));
         }
+        let running = list_processes();
+        self.stuck.retain(|process| running.contains(&process.pid));
+        let mut hung = self.stuck.clone();
+        let most_hung = hung.len() + MOST_HANGS;
         let mut skipped = BTreeSet::from([std::process::id()]);
-        let mut hung = Vec::new();
+        skipped.extend(hung.iter().map(|process| process.pid));
         loop {
             let want = Want::Scan {
                 only,
@@ -114,16 +119,13 @@ impl Doctor {
                 Some(end) => end.at.as_ref().and_then(|pid| pid.parse::<u32>().ok()),
                 None => None,
             };
-            if let Some(pid) = hung_at
-                && hung.len() < MOST_HANGS
-            {
-                skipped.insert(pid);
-                hung.push(UnreadProcess {
-                    pid,
-                    uid: None,
-                    error: HANG.to_owned(),
-                });
-                continue;
+            if let Some(pid) = hung_at {
+                self.note_stuck(pid, &examined);
+                if hung.len() < most_hung {
+                    skipped.insert(pid);
+                    hung.push(new_hung(pid));
+                    continue;
+                }
             }
             for message in examined.said {
                 match message {
@@ -139,6 +141,12 @@ impl Doctor {
         }
     }
 
+    fn note_stuck(&mut self, pid: u32, examined: &Examined) {
+        if examined.is_unkillable {
+            self.stuck.push(new_hung(pid));
+        }
+    }
+
     fn read_stack(
         &mut self,
         process: &ProcessExamination,
@@ -148,6 +156,7 @@ impl Doctor {
             started_unix_ms: process.started_unix_ms,
         };
         let examined = self.ask(&self.environment(), &want, STACK_MS)?;
+        self.note_stuck(process.pid, &examined);
         for said in examined.said {
             if let ExaminerMessage::Stack(stack) = said {
                 return Ok(stack);
@@ -157,6 +166,14 @@ impl Doctor {
             error: Some(end.by),
             ..PythonStack::default()
         }))
+    }
+}
+
+fn new_hung(pid: u32) -> UnreadProcess {
+    UnreadProcess {
+        pid,
+        uid: None,
+        error: HANG.to_owned(),
     }
 }
 

@@ -87,7 +87,7 @@ pub(super) fn failed(error: &DoctorError, json: bool) -> Exit {
     let exit = match error {
         DoctorError::Machine(_) | DoctorError::Folder(_) | DoctorError::NoProcess(_) => Exit::Usage,
         DoctorError::System(_) => Exit::Internal,
-        DoctorError::Unkillable(_) => Exit::HostUnsafe,
+        DoctorError::Unkillable => Exit::HostUnsafe,
         DoctorError::Interrupted(signal) => Exit::stopped_by(&signal_name(*signal)),
     };
     fail(error, exit, json)

@@ -10,11 +10,8 @@ use rustix::fs::ResolveFlags;
 use rustix::io::Errno;
 
 use super::super::place::{self, status_field};
-use super::mapping::{file_in_root, look_up, stat_file};
+use super::mapping::{file_in_root, look_up, mount_type, stat_file};
 use super::real_id;
-use crate::bounded::read_text;
-
-const MOST_MOUNTS: u64 = 4 << 20;
 
 /// Returns the device files of this machine's GPUs that the process of this user cannot open.
 pub(super) fn list_closed_files(folder: &Path, uid: Option<u32>, status: &str) -> Vec<FileTry> {
@@ -30,10 +27,11 @@ pub(super) fn list_closed_files(folder: &Path, uid: Option<u32>, status: &str) -
     let Ok(devices) = file_in_root(folder, "/dev") else {
         return closed;
     };
-    let how = if is_in_memory(folder, &devices) {
-        ResolveFlags::empty()
-    } else {
-        ResolveFlags::CACHED
+    // In memory, looking for a name asks no file server.
+    let mount = mount_type(folder, &devices).unwrap_or_default();
+    let how = match mount.as_str() {
+        "tmpfs" | "devtmpfs" => ResolveFlags::empty(),
+        _ => ResolveFlags::CACHED,
     };
     for file in files {
         let name = file.trim_start_matches("/dev/");
@@ -45,17 +43,6 @@ pub(super) fn list_closed_files(folder: &Path, uid: Option<u32>, status: &str) -
         ));
     }
     closed
-}
-
-/// Returns `true` if a directory of a process lies in memory, so that looking for a name in it asks no file server.
-fn is_in_memory(folder: &Path, directory: &OwnedFd) -> bool {
-    let Ok(found) = stat_file(directory) else {
-        return false;
-    };
-    let mount = format!("{} ", found.stx_mnt_id);
-    let mounts = read_text(folder.join("mountinfo"), MOST_MOUNTS);
-    let mut lines = mounts.lines().filter(|line| line.starts_with(&mount));
-    lines.any(|line| line.contains(" - tmpfs ") || line.contains(" - devtmpfs "))
 }
 
 /// Returns a file of the process as its user sees it, if it cannot be opened there. A denial by a device cgroup cannot

@@ -12,13 +12,14 @@ use rustix::fs::{
 use rustix::io::Errno;
 
 use super::super::files::link_of_mapping;
-use crate::bounded::read_bytes;
+use crate::bounded::{read_bytes, read_text};
 use crate::mapped;
 
 /// The most libraries that are kept.
 const MOST_LIBRARIES: usize = 64;
 /// The largest file that is read.
 const MOST_FILE: u64 = 64 << 20;
+const MOST_MOUNTS: u64 = 4 << 20;
 
 /// Returns the CUDA libraries in a memory map.
 pub(super) fn list_libraries(maps: &[u8]) -> Vec<ProcessLibrary> {
@@ -86,6 +87,11 @@ pub(super) fn read_mapped_file(folder: &Path, mapped: &MappedFile<'_>) -> io::Re
         Ok(file) => (file, true),
         Err(_) => (file_in_root(folder, mapped.path)?, false),
     };
+    // A user may be the file server, and never answer.
+    let mount = mount_type(folder, &file)?;
+    if mount.starts_with("fuse") {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
     let found = statx(&file, "", AtFlags::EMPTY_PATH, StatxFlags::BASIC_STATS)?;
     let is_regular = FileType::from_raw_mode(found.stx_mode.into()) == FileType::RegularFile;
     // Root could be made to read a file that the process itself may not read.
@@ -96,6 +102,16 @@ pub(super) fn read_mapped_file(folder: &Path, mapped: &MappedFile<'_>) -> io::Re
         return Err(io::ErrorKind::InvalidInput.into());
     }
     read_bytes(format!("/proc/self/fd/{}", file.as_raw_fd()), MOST_FILE)
+}
+
+/// Returns the type of the file system of a process that has a file: `tmpfs`. No file server gets a request.
+pub(super) fn mount_type(folder: &Path, file: &OwnedFd) -> io::Result<String> {
+    let mount = format!("{} ", stat_file(file)?.stx_mnt_id);
+    let mounts = read_text(folder.join("mountinfo"), MOST_MOUNTS);
+    let mut lines = mounts.lines().filter(|line| line.starts_with(&mount));
+    let fields = lines.find_map(|line| line.split_once(" - "));
+    let name = fields.and_then(|(_, fields)| fields.split(' ').next());
+    Ok(name.ok_or(io::ErrorKind::NotFound)?.to_owned())
 }
 
 /// Returns the facts about an unopened file. No file server gets a request.
@@ -146,6 +162,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path().join("root");
         fs::create_dir_all(root.join("lib")).unwrap();
+        let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
+        fs::write(folder.path().join("mountinfo"), &mounts).unwrap();
         fs::write(root.join("lib/libc.so.6"), "ELF").unwrap();
         std::os::unix::fs::symlink("/dev/null", root.join("lib/link")).unwrap();
         std::os::unix::fs::symlink("lib", root.join("through")).unwrap();
@@ -177,5 +195,8 @@ mod tests {
         ] {
             assert!(read(path, found.ino()).is_err(), "{path}");
         }
+        let of_users = mounts.replace(" - ", " - fuse.");
+        fs::write(folder.path().join("mountinfo"), of_users).unwrap();
+        assert!(read("/lib/libc.so.6", found.ino()).is_err());
     }
 }

@@ -16,10 +16,11 @@ const LONGEST_VALUE: usize = 4 << 10;
 const TOO_LONG: &str = "(too long)";
 const MOST_KEPT: usize = 64 << 10;
 
+/// The flags of a page in `/proc/PID/pagemap`: it is in memory, or swapped out.
+const IN_MEMORY_OR_SWAP: u64 = 0b11 << 62;
 const MOST_VARIABLES: u64 = 16 << 10;
 /// Maximum length of a variable, in bytes.
 const LONGEST_VARIABLE: usize = 32 << 10;
-const SHORT_VARIABLE: usize = 2 << 10;
 /// Maximum memory of a process that is examined, in total.
 const MOST_LOOKED_AT: usize = 64 << 20;
 
@@ -54,7 +55,10 @@ fn parse_variable(entry: &[u8]) -> Option<(String, String)> {
 
 /// Returns the CUDA variables that its C library has now. `setenv` changes them, and `/proc` does not show the change.
 pub(super) fn read_current(folder: &Path, maps: &[u8]) -> Option<BTreeMap<String, String>> {
-    let memory = File::open(folder.join("mem")).ok()?;
+    let memory = ProcessMemory {
+        bytes: File::open(folder.join("mem")).ok()?,
+        pages: File::open(folder.join("pagemap")).ok()?,
+    };
     let list = read_word(&memory, environ_address(folder, maps)?)?;
     let (mut found, mut looked_at, mut kept) = (BTreeMap::new(), 0, 0);
     for place in 0..MOST_VARIABLES {
@@ -75,29 +79,51 @@ pub(super) fn read_current(folder: &Path, maps: &[u8]) -> Option<BTreeMap<String
     Some(found)
 }
 
-fn read_word(memory: &File, address: u64) -> Option<u64> {
-    let mut word = [0; 8];
-    memory.read_exact_at(&mut word, address).ok()?;
+struct ProcessMemory {
+    bytes: File,
+    /// The map of its pages.
+    pages: File,
+}
+
+impl ProcessMemory {
+    /// Returns `true` if a page can be read at once. If it lies in a file that is not in memory, a reader waits for the
+    /// file server and cannot be killed, and any user may be that server.
+    fn is_resident(&self, page: u64) -> bool {
+        let mut flags = [0; 8];
+        let is_read = self.pages.read_exact_at(&mut flags, page * 8).is_ok();
+        is_read && u64::from_ne_bytes(flags) & IN_MEMORY_OR_SWAP != 0
+    }
+}
+
+fn read_word(memory: &ProcessMemory, address: u64) -> Option<u64> {
+    let (mut word, size) = ([0; 8], rustix::param::page_size() as u64);
+    let (first, last) = (address / size, address.checked_add(7)? / size);
+    if !memory.is_resident(first) || !memory.is_resident(last) {
+        return None;
+    }
+    memory.bytes.read_exact_at(&mut word, address).ok()?;
     Some(u64::from_ne_bytes(word))
 }
 
 /// Returns the text at an address, at most the longest one. Most are short.
-fn read_string(memory: &File, address: u64, looked_at: &mut usize) -> Option<Vec<u8>> {
-    let mut text = Vec::new();
-    for most in [SHORT_VARIABLE, LONGEST_VARIABLE] {
-        text.resize(most, 0);
-        // A missing page ends the text early.
-        let read = memory.read_at(&mut text, address).ok()?;
+fn read_string(memory: &ProcessMemory, address: u64, looked_at: &mut usize) -> Option<Vec<u8>> {
+    let size = rustix::param::page_size() as u64;
+    let (mut text, mut address) = (Vec::new(), address);
+    while text.len() < LONGEST_VARIABLE {
+        if !memory.is_resident(address / size) {
+            return None;
+        }
+        let mut part = vec![0; (size - address % size) as usize];
+        let read = memory.bytes.read_at(&mut part, address).ok()?;
         *looked_at += read;
-        text.truncate(read);
-        if let Some(end) = text.iter().position(|byte| *byte == 0) {
-            text.truncate(end);
+        let end = part.iter().take(read).position(|byte| *byte == 0);
+        text.extend(part.iter().take(end.unwrap_or(read)));
+        if end.is_some() || read == 0 {
             break;
         }
-        if read < most {
-            break;
-        }
+        address = address.checked_add(read as u64)?;
     }
+    text.truncate(LONGEST_VARIABLE);
     Some(text)
 }
 
@@ -152,5 +178,29 @@ mod tests {
         assert_eq!(parse_variables(&text).map(|found| found.len()), Some(16));
         text.extend_from_within(..);
         assert_eq!(parse_variables(&text), None);
+    }
+
+    #[test]
+    fn page_that_nobody_has_read_is_not_read() {
+        let size = rustix::param::page_size();
+        let file = tempfile::tempfile().unwrap();
+        file.set_len(2 * size as u64).unwrap();
+        // SAFETY: the mapping is new, and its first page is read while it is there.
+        let start = unsafe {
+            let (read, shared) = (libc::PROT_READ, libc::MAP_SHARED);
+            let number = std::os::fd::AsRawFd::as_raw_fd(&file);
+            let start = libc::mmap(std::ptr::null_mut(), 2 * size, read, shared, number, 0);
+            libc::madvise(start, 2 * size, libc::MADV_RANDOM);
+            start.cast::<u8>().read_volatile();
+            start.addr() as u64
+        };
+        let memory = ProcessMemory {
+            bytes: File::open("/proc/self/mem").unwrap(),
+            pages: File::open("/proc/self/pagemap").unwrap(),
+        };
+        let second = start + size as u64;
+        assert_eq!(read_word(&memory, second - 8), Some(0));
+        assert_eq!(read_word(&memory, second - 4), None);
+        assert_eq!(read_string(&memory, second, &mut 0), None);
     }
 }
