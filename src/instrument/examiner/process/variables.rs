@@ -55,7 +55,7 @@ fn parse_variable(entry: &[u8]) -> Option<(String, String)> {
 
 /// Returns the CUDA variables that its C library has now. `setenv` changes them, and `/proc` does not show the change.
 pub(super) fn read_current(folder: &Path, maps: &[u8]) -> Option<BTreeMap<String, String>> {
-    let memory = ProcessMemory {
+    let memory = VariableMemory {
         bytes: File::open(folder.join("mem")).ok()?,
         pages: File::open(folder.join("pagemap")).ok()?,
     };
@@ -79,13 +79,13 @@ pub(super) fn read_current(folder: &Path, maps: &[u8]) -> Option<BTreeMap<String
     Some(found)
 }
 
-struct ProcessMemory {
+struct VariableMemory {
     bytes: File,
     /// The map of its pages.
     pages: File,
 }
 
-impl ProcessMemory {
+impl VariableMemory {
     /// Returns `true` if a page can be read at once. If it lies in a file that is not in memory, a reader waits for the
     /// file server and cannot be killed, and any user may be that server.
     fn is_resident(&self, page: u64) -> bool {
@@ -95,7 +95,7 @@ impl ProcessMemory {
     }
 }
 
-fn read_word(memory: &ProcessMemory, address: u64) -> Option<u64> {
+fn read_word(memory: &VariableMemory, address: u64) -> Option<u64> {
     let (mut word, size) = ([0; 8], rustix::param::page_size() as u64);
     let (first, last) = (address / size, address.checked_add(7)? / size);
     if !memory.is_resident(first) || !memory.is_resident(last) {
@@ -106,7 +106,7 @@ fn read_word(memory: &ProcessMemory, address: u64) -> Option<u64> {
 }
 
 /// Returns the text at an address, at most the longest one. Most are short.
-fn read_string(memory: &ProcessMemory, address: u64, looked_at: &mut usize) -> Option<Vec<u8>> {
+fn read_string(memory: &VariableMemory, address: u64, looked_at: &mut usize) -> Option<Vec<u8>> {
     let size = rustix::param::page_size() as u64;
     let (mut text, mut address) = (Vec::new(), address);
     while text.len() < LONGEST_VARIABLE {
@@ -194,7 +194,7 @@ mod tests {
             start.cast::<u8>().read_volatile();
             start.addr() as u64
         };
-        let memory = ProcessMemory {
+        let memory = VariableMemory {
             bytes: File::open("/proc/self/mem").unwrap(),
             pages: File::open("/proc/self/pagemap").unwrap(),
         };
