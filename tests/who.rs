@@ -195,12 +195,12 @@ fn another_user_sees_what_is_permitted() {
 
 #[test]
 fn root_without_a_capability_may_not_see_all() {
-    // Some containers may not mount `/proc`.
-    let (_, text) = find_look("without ptrace");
-    if rustix::process::getuid().is_root() && !text.is_empty() {
-        let unseen = parse_look("without ptrace")["unseen"].to_string();
-        assert!(unseen.contains("hidden_processes"), "{unseen}");
+    if !rustix::process::getuid().is_root() || find_look("without ptrace").0 == 77 {
+        eprintln!("NOT TESTED: only root that may mount /proc can hide its processes");
+        return;
     }
+    let unseen = parse_look("without ptrace")["unseen"].to_string();
+    assert!(unseen.contains("hidden_processes"), "{unseen}");
 }
 
 #[test]
@@ -324,8 +324,8 @@ fn file_system_that_never_answers_hides_no_process() {
     let script = root().join("tests/who/stuck.py");
     let words = ["sim", "--", "python3", &script.to_string_lossy(), PROGRAM];
     let ran = scratch.run(&words);
-    // Without FUSE nothing is printed.
-    if ran.stdout.is_empty() {
+    if ran.code == Some(77) {
+        eprintln!("NOT TESTED: FUSE cannot be mounted");
         return;
     }
     let found = ran.json();

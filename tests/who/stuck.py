@@ -1,5 +1,5 @@
-"""Runs `who` next to a process whose variables lie in a file that is never read, and prints what it shows; nothing if
-there is no FUSE.
+"""Runs `who` next to a process whose variables lie in a file that is never read, and prints what it shows. Without FUSE
+it exits with 77.
 
 usage: stuck.py PROGRAM
 """
@@ -56,11 +56,11 @@ def main(program):
     try:
         device = os.open("/dev/fuse", os.O_RDWR)
     except OSError:
-        return
+        sys.exit(77)
     folder = tempfile.mkdtemp()
     options = f"fd={device},rootmode=40000,user_id=0,group_id=0"
     if LIBC.mount(b"stuck", folder.encode(), b"fuse", ctypes.c_ulong(0), options.encode()) != 0:
-        return
+        sys.exit(77)
     server = os.fork()
     if server == 0:
         serve(device)

@@ -97,8 +97,10 @@ def main():
     watcher = threading.Thread(target=watch, args=(pids.values(), seen, end))
     watcher.start()
     nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"] if os.getuid() == 0 else []
-    hidden = "mount -t proc -o hidepid=2,gid=65533 proc /proc && exec setpriv --bounding-set -sys_ptrace --inh-caps -sys_ptrace \"$@\""
-    without_ptrace = ["unshare", "--mount", "sh", "-c", hidden, "sh"] if os.getuid() == 0 else []
+    # Some containers may not mount anything.
+    hidden = "mount -t proc -o hidepid=2,gid=65533 proc /proc || exit 77; exec setpriv --bounding-set -sys_ptrace --inh-caps -sys_ptrace \"$@\""
+    apart = "unshare --mount true || exit 77; exec unshare --mount sh -c \"$0\" sh \"$@\""
+    without_ptrace = ["sh", "-c", apart, hidden] if os.getuid() == 0 else []
     looks = {
         "json": ([], ["--json"]),
         "text": ([], []),
