@@ -15,7 +15,7 @@ use std::process::{Command, Stdio};
 
 use common::counts;
 use common::traced::{LATE, Node, PROGRAMS, Program, events, in_time, lines_of, traced};
-use common::{LONGEST, PROGRAM, Ran, Scratch, root};
+use common::{LONGEST, PROGRAM, Ran, Scratch, has_all_rights, root};
 use cuda_pitfalls::diagnosis::{Severity, findings};
 use cuda_pitfalls::trace::{
     ContextChange, EventKind, EventSource, Frame, FrameLanguage, FrameOwner, GpuUse, History,
@@ -269,10 +269,14 @@ fn programs_are_shown(options: &[&str]) {
         .iter()
         .filter(|program| program.0 != "absolute_path.py" && program.1 != ["bare"])
     {
+        let name = program.0;
+        if name == "setuid.py" && rustix::process::geteuid().is_root() && !has_all_rights() {
+            eprintln!("NOT TESTED: only root with all rights can read a process that dropped them");
+            continue;
+        }
         let command = words(&node, program);
         let command: Vec<&str> = command.iter().map(String::as_str).collect();
         let (ran, trace) = trace(options, &command);
-        let name = program.0;
         assert!(
             ran.stdout.starts_with(program.3),
             "{name} printed something else:\n{}\n{}",

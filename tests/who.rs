@@ -34,6 +34,15 @@ fn parse_look(name: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|error| panic!("{name}: {error}: {text}"))
 }
 
+/// Returns `true` if a process could lose its parent in a PID namespace.
+fn has_spaces() -> bool {
+    let has_spaces = run_zoo()["has_spaces"] == true;
+    if !has_spaces {
+        eprintln!("NOT TESTED: an orphan needs a PID namespace");
+    }
+    has_spaces
+}
+
 /// Returns the PID of a role, or of its child.
 fn find_pid(role: &str, of: &str) -> u64 {
     run_zoo()["says"][role][of].as_u64().expect("a PID")
@@ -49,6 +58,7 @@ fn find_holder(document: &Value, pid: u64) -> Value {
 #[test]
 fn every_process_has_its_kind() {
     let document = parse_look("json");
+    let is_orphan = has_spaces().then_some("orphan");
     for (role, of, kind, condition, gpus) in [
         ("context", "pid", "context", None, 1),
         ("two", "pid", "context", None, 2),
@@ -56,7 +66,7 @@ fn every_process_has_its_kind() {
         ("forked", "pid", "context", None, 1),
         ("forked", "child", "inherited", None, 0),
         ("left", "child", "inherited", None, 0),
-        ("orphan", "pid", "initialized", Some("orphan"), 0),
+        ("orphan", "pid", "initialized", is_orphan, 0),
         ("stopped", "pid", "context", Some("stopped"), 1),
         ("masked", "pid", "context", Some("mask_changed"), 1),
         ("other", "pid", "context", Some("mask_changed"), 1),
@@ -165,9 +175,9 @@ fn forbidden_things_decide_the_exit_code() {
     assert!(!violations.contains(&words), "{violations}");
     assert_eq!(find_look("leftover").0, 0, "{}", find_look("leftover").1);
     let orphans = parse_look("orphans")["policy"].to_string();
-    assert_eq!(find_look("orphans").0, 1, "{orphans}");
     let words = format!("process {} ", find_pid("orphan", "pid"));
-    assert!(orphans.contains(&words), "{orphans}");
+    assert_eq!(orphans.contains(&words), has_spaces(), "{orphans}");
+    assert!(!has_spaces() || find_look("orphans").0 == 1, "{orphans}");
     assert_eq!(find_look("idle").0, 3, "utilization is not simulated");
     let idle = &parse_look("idle")["policy"];
     assert_ne!(

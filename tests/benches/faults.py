@@ -581,7 +581,7 @@ def apart(function, *arguments):
         try:
             result = function(*arguments)
         except BaseException as error:  # What is wrong with this program is a failure, too.
-            result = {"number": arguments[0], "kind": "faults.py", "workload": "", "outcome": "", "bad": [repr(error)]}
+            result = {"number": arguments[:1], "kind": "faults.py", "workload": "", "outcome": "", "bad": [repr(error)]}
         with open(f"{WORK}/{os.getpid()}.json", "w") as file:
             json.dump(result, file)
         os._exit(0)

@@ -23,6 +23,7 @@ use std::time::{Duration, Instant, UNIX_EPOCH};
 use cuda_pitfalls::report::{Report, ScenarioReport};
 use cuda_pitfalls::scenario::Hazard;
 use rustix::process::{Pid, Signal, kill_process};
+use rustix::thread::CapabilitySet;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -56,6 +57,12 @@ pub(crate) fn gpus() -> usize {
     names
         .filter(|name| name.to_str().is_some_and(is_gpu))
         .count()
+}
+
+/// Returns `true` if this is root with all rights: in containers, root often may not mount or look into other processes.
+pub(crate) fn has_all_rights() -> bool {
+    let rights = CapabilitySet::SYS_ADMIN | CapabilitySet::SYS_PTRACE;
+    rustix::thread::capabilities(None).is_ok_and(|sets| sets.effective.contains(rights))
 }
 
 /// Returns a command with its environment, as the arguments of another one, such as `timeout 60`.

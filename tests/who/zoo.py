@@ -15,7 +15,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 ROLES = ["context", "two", "initialized", "nvml", "forked", "left", "stopped", "masked", "other", "hostile", "orphan", "unrelated"]
-SPACE = ["setsid", "unshare", *([] if os.getuid() == 0 else ["--user", "--map-root-user"]), "--pid", "--fork", "--kill-child"]
+SPACE = ["unshare", *([] if os.getuid() == 0 else ["--user", "--map-root-user"]), "--pid", "--fork", "--kill-child"]
 OTHER = "/usr/bin/python3"
 HOSTILE = "\x1b]0;pwned\x07\n\x1b[2J| `id` <script>"
 
@@ -76,6 +76,7 @@ def watch_holders(program):
 def main():
     program, folder = sys.argv[1], sys.argv[2]
     children = {}
+    has_spaces = subprocess.run([*SPACE, "true"], stderr=subprocess.DEVNULL).returncode == 0
     for role in ROLES:
         environment = {**os.environ, "A_SECRET": "hush", "SLURM_JOB_ID": "job815x"}
         if role in ("masked", "other"):
@@ -84,8 +85,8 @@ def main():
         words = [python, __file__, program, role]
         if role == "hostile":
             words.append(HOSTILE)
-        if role == "orphan":
-            words = [*SPACE, "sh", "-c", "setsid sh -c '\"$@\" &' sh \"$@\"; sleep 600", "sh", *words]
+        if role == "orphan" and has_spaces:
+            words = ["setsid", *SPACE, "sh", "-c", "setsid sh -c '\"$@\" &' sh \"$@\"; sleep 600", "sh", *words]
         children[role] = subprocess.Popen(words, env=environment, stdout=subprocess.PIPE)
     says = {role: json.loads(child.stdout.readline()) for role, child in children.items()}
     children["stopped"].send_signal(signal.SIGSTOP)
@@ -132,7 +133,7 @@ def main():
         child.kill()
         child.wait()
     outputs["empty"] = look(program, [], ["--forbid", "holders,leftover>64MiB,orphans,idle>1s", "--json"])
-    print(json.dumps({"says": says, "outputs": outputs, "tracers": sorted(seen), "alive": alive}))
+    print(json.dumps({"says": says, "outputs": outputs, "tracers": sorted(seen), "alive": alive, "has_spaces": has_spaces}))
 
 
 if len(sys.argv) == 3 and sys.argv[2] in ROLES or len(sys.argv) == 4:

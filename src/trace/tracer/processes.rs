@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
+use std::io::ErrorKind;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
@@ -118,7 +119,11 @@ impl SharedCounts {
 
 /// Returns `true` if a process has the state of the simulated machine to itself (src/fake/sim/machine.rs).
 fn has_own_state(pid: u32) -> bool {
-    let maps = read(format!("/proc/{pid}/maps"), MOST_MAPS).unwrap_or_default();
+    let maps = match read(format!("/proc/{pid}/maps"), MOST_MAPS) {
+        Ok(maps) => maps,
+        // The process dropped rights that the tracer has.
+        Err(error) => return error.kind() == ErrorKind::PermissionDenied,
+    };
     String::from_utf8_lossy(&maps)
         .lines()
         .any(|line| line.ends_with("/machine.state") && line.contains(" rw-p "))

@@ -13,7 +13,7 @@ use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
 use super::common::closed::SYSTEM;
 use super::common::traced::Node;
-use super::common::{LONGEST, PROGRAM, Ran, Running, Scratch, behind, eventually};
+use super::common::{LONGEST, PROGRAM, Ran, Running, Scratch, behind, eventually, has_all_rights};
 use super::{appears, run, script, stored, text, trace, tracing};
 
 /// A user who owns nothing here.
@@ -418,9 +418,8 @@ const ESCAPES: [(&str, i32, &str); 19] = [
 #[test]
 fn policy_passes_only_what_was_seen() {
     for (mode, code, says) in ESCAPES {
-        if ["hidden", "hidden-exec", "root", "spaces"].contains(&mode)
-            && !is_root("leave a namespace")
-        {
+        if ["hidden", "hidden-exec", "root", "spaces"].contains(&mode) && !has_all_rights() {
+            eprintln!("NOT TESTED: only root with all rights can leave a namespace: {mode}");
             continue;
         }
         let script = script("attacks/escapes.py");
