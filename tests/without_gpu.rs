@@ -538,8 +538,10 @@ fn a_trace_within_a_trace_sees_its_program() {
     let scratch = Scratch::new();
     let folder = |name: &str| scratch.at(name);
     let (inner, outer) = (folder("inner"), folder("outer"));
+    // It runs until the outer trace has inspected it.
+    let code = format!("import atexit, time\natexit.register(time.sleep, 1){COUNTS}");
     let trace = [
-        PROGRAM, "trace", "--out", &inner, "--", "python3", "-c", COUNTS,
+        PROGRAM, "trace", "--out", &inner, "--", "python3", "-c", &code,
     ];
     for around in [
         &["trace", "--on", "sim", "--out", &outer, "--"][..],
