@@ -185,17 +185,17 @@ struct Lines {
 /// The most lines of each crate: code, tests, and all lines with comments and empty ones. Raise a figure in a separate
 /// commit that says what a user gets for it. Lower it when a crate has become smaller.
 const BUDGET: [(&str, usize, usize, usize); 11] = [
-    ("scenarios", 75, 19, 139),
-    ("src/answers", 20_017, 7_582, 32_955),
+    ("scenarios", 160, 19, 242),
+    ("src/answers", 20_088, 7_620, 33_097),
     ("src/calls", 1_328, 274, 1_989),
-    ("src/core", 15_321, 6_233, 26_364),
+    ("src/core", 15_339, 6_232, 26_388),
     ("src/fake", 8_926, 577, 12_307),
-    ("src/instrument", 7_848, 1_000, 10_884),
-    ("src/program", 10_692, 639, 13_571),
-    ("src/render", 15_346, 5_925, 24_271),
-    ("src/trace", 11_165, 6_535, 21_066),
-    ("tests", 0, 24_276, 27_066),
-    ("xtask", 4_666, 912, 6_509),
+    ("src/instrument", 7_945, 1_145, 11_167),
+    ("src/program", 10_737, 661, 13_642),
+    ("src/render", 15_382, 5_930, 24_320),
+    ("src/trace", 11_169, 6_547, 21_083),
+    ("tests", 0, 24_467, 27_280),
+    ("xtask", 4_721, 912, 6_581),
 ];
 
 /// Returns `true` if the entire file is a test: it lies below a directory of tests, or has the name of one.
