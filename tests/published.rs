@@ -23,21 +23,21 @@ const CHANGED: &str = concat!(
     env!("CARGO_PKG_VERSION")
 );
 
-/// Returns `true` if a file is a document that has a run: a trace, a report or a survey.
-fn has_run(file: &Path) -> bool {
-    let Ok(stored) = Stored::open(file) else {
-        return is_trace(file);
-    };
-    stored.name() == report::SCHEMA || SurveyDocument::from_stored(&stored).is_some()
+/// Returns the hash of a document that has a run: a trace, a report or a survey.
+fn measured_hash(file: &Path) -> Option<String> {
+    if is_trace(file) {
+        return document_sha256(file).ok().map(listed_hash);
+    }
+    let stored = Stored::open(file).ok()?;
+    let has_run = stored.name() == report::SCHEMA || SurveyDocument::from_stored(&stored).is_some();
+    has_run.then(|| listed_hash(stored.sha256()))
 }
 
 #[test]
 fn the_list_has_every_measured_run_and_nothing_else() {
     let mut measured = BTreeSet::new();
     for file in evidence() {
-        if has_run(&file) {
-            measured.insert(listed_hash(document_sha256(&file).expect("a document")));
-        }
+        measured.extend(measured_hash(&file));
     }
     assert!(measured.len() > 350, "{}", measured.len());
     let list = read_text("scenarios/published.txt");
@@ -53,7 +53,10 @@ fn the_list_has_every_measured_run_and_nothing_else() {
 fn only_the_same_bytes_are_a_published_measurement() {
     let scratch = Scratch::new();
     for (name, digit) in [
-        ("h200-x1/report.json", "\"parent_peak_rss_bytes\":"),
+        (
+            "h200-x2-stale-handle/report.json",
+            "\"parent_peak_rss_bytes\":",
+        ),
         (
             "compact/h100-x1-stale-stream.json",
             "\"parent_peak_rss_bytes\":",
@@ -72,11 +75,11 @@ fn only_the_same_bytes_are_a_published_measurement() {
         forged[start] = if forged[start] == b'1' { b'2' } else { b'1' };
         let copy = scratch.file("copy", &text);
         let forged = scratch.file("forged", forged);
+        let ran = scratch.run(&["render", &original.to_string_lossy()]).good();
+        assert!(ran.stdout.contains(UNCHANGED), "{name}: {ran:#?}");
         for form in ["text", "markdown", "html"] {
-            for file in [&original.to_string_lossy().into_owned(), &copy] {
-                let ran = scratch.run(&["render", file, "--as", form]).good();
-                assert!(ran.stdout.contains(UNCHANGED), "{name}, {form}: {ran:#?}");
-            }
+            let ran = scratch.run(&["render", &copy, "--as", form]).good();
+            assert!(ran.stdout.contains(UNCHANGED), "{name}, {form}: {ran:#?}");
             let ran = scratch.run(&["render", &forged, "--as", form]).good();
             assert!(ran.stdout.contains(CHANGED), "{name}, {form}: {ran:#?}");
         }
@@ -106,7 +109,7 @@ fn a_run_of_ones_own_gets_no_note() {
         )
         .ended(0, "ok");
     let own = scratch.reports().to_string_lossy().into_owned();
-    let committed = "reports/h200-x1";
+    let committed = "reports/h200-x2-stale-handle";
     let ran = scratch.run(&["render", &own]).good();
     assert!(!ran.stdout.contains("published with"), "{ran:#?}");
     let ran = scratch.run(&["compare", &own, committed]);
