@@ -453,7 +453,7 @@ fn an_unknown_selector_ends_with_usage_and_names_the_nearest() {
             "is a directory here, not a directory of scenarios; give its files instead",
         ),
         (".", "`.` is a directory here"),
-        (&absent, "is not a file, and no scenario matches it"),
+        (&absent, "matches it; `cuda-pitfalls list` shows all"),
     ] {
         scratch.run(&["run", selector]).ended(2, "usage").says(said);
     }

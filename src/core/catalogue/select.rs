@@ -280,7 +280,7 @@ fn match_selector(all: &[Outline], selector: &str) -> Result<Meant, SelectError>
                 && !selector.contains(['*', '?']) =>
             {
                 SelectError::Selector(format!(
-                    "`{file}` is not a file, and no scenario matches it"
+                    "`{file}` is not a file, and no scenario matches it; `cuda-pitfalls list` shows all"
                 ))
             }
             _ => SelectError::Unknown {
