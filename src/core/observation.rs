@@ -140,11 +140,14 @@ impl Observation {
         outcome
     }
 
-    /// Returns the change of the largest absolute size after any step for each GPU, in bytes; `None` if no change could
-    /// be read.
+    /// Returns the change of the largest absolute size after any step for each calibrated GPU, in bytes; `None` if no
+    /// change could be read. The memory of other GPUs, as of those that another run has, may not be the worker's.
     pub fn largest_change(&self) -> Vec<(String, Option<i64>)> {
         let mut largest: Vec<(String, Option<i64>)> = Vec::new();
         for (gpu, memory) in self.steps.iter().flat_map(|step| &step.memory) {
+            if memory.hidden == Some(Hidden::Uncalibrated) {
+                continue;
+            }
             match largest.iter_mut().find(|(known, _)| known == gpu) {
                 Some((_, so_far)) => *so_far = larger_change(*so_far, memory.used_bytes),
                 None => largest.push((gpu.clone(), memory.used_bytes)),

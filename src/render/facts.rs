@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::change;
 use cuda_pitfalls_core::fact::words::{self, in_order};
 use cuda_pitfalls_core::fact::{Change, FactColumn, KINDS, Look, Unasked};
-use cuda_pitfalls_core::observation::{Class, MemoryObservation, StepObservation};
+use cuda_pitfalls_core::observation::{Class, Hidden, MemoryObservation, StepObservation};
 use cuda_pitfalls_core::report::{Attempt, CaseView, OutcomeRecord, OutcomeView, ScenarioView};
 use cuda_pitfalls_core::scenario::Check;
 use cuda_pitfalls_core::text::counts::listed;
@@ -167,10 +167,12 @@ fn surrounding_words(look: &Look<'_>, asked: Option<&[&Check]>) -> Vec<String> {
     words
 }
 
-/// Returns one GPU's memory: `+530 MiB (context)`, with the peak if it was higher.
+/// Returns one GPU's memory: `+530 MiB (context)`, with the peak if it was higher. Without a sound calibration, as on a
+/// GPU that `--gpus` leaves out, it is `(not judged)`.
 pub fn memory(memory: &MemoryObservation) -> String {
     let mut words = units::delta_or_unread(memory.used_bytes);
     match memory.class {
+        _ if memory.hidden == Some(Hidden::Uncalibrated) => words += " (not judged)",
         None | Some(Class::None) => {}
         Some(class) => words += &format!(" ({})", class.name()),
     }

@@ -305,7 +305,12 @@ fn digest_report(report: CompactReport, asked: &[Arc<AskedDigest>]) -> Result<Di
         answers.extend(one.answer.clone());
     }
     // This many attempts do not count because of other processes: the machine was not idle.
-    let shared = !run.co_tenants.is_empty() || disturbed * DISTURBED_OF > made;
+    let mut shared = disturbed * DISTURBED_OF > made;
+    for there in &run.co_tenants {
+        // A process on a GPU that was not calibrated does not disturb the run.
+        let mut known = calibrations.iter();
+        shared |= calibrations.is_empty() || known.any(|figures| figures.uuid == there.uuid);
+    }
     let key = Key {
         shared,
         ..key(&machine)

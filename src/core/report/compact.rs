@@ -13,6 +13,7 @@ use super::{
 use crate::fact::Change;
 use crate::fact::changes::changes;
 use crate::machine::{Machine, Runtime};
+use crate::observation::Hidden;
 use crate::scenario::Scalar;
 use crate::verdict::{ExpectationMet, Provenance, Reason, Verdict};
 
@@ -110,7 +111,8 @@ pub struct CompactOutcome {
     /// The changes from step to step, for each step with a change.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub facts: Vec<Change>,
-    /// The change of the largest absolute size in the memory of each GPU, in bytes; null if it could not be read.
+    /// The change of the largest absolute size in the memory of each GPU, in bytes; null if it could not be read, or
+    /// without a sound calibration.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub used_bytes: BTreeMap<String, Option<i64>>,
 }
@@ -222,10 +224,18 @@ impl CompactCase {
 impl CompactOutcome {
     fn new(whole: &Outcome) -> CompactOutcome {
         let largest = whole.observation.largest_change().into_iter();
+        let mut used_bytes: BTreeMap<_, _> =
+            largest.filter(|(_, bytes)| *bytes != Some(0)).collect();
+        // A GPU that is missing did not change.
+        for (gpu, memory) in whole.observation.steps.iter().flat_map(|step| &step.memory) {
+            if memory.hidden == Some(Hidden::Uncalibrated) {
+                used_bytes.insert(gpu.clone(), None);
+            }
+        }
         CompactOutcome {
             count: whole.count,
             facts: changes(&whole.observation),
-            used_bytes: largest.filter(|(_, bytes)| *bytes != Some(0)).collect(),
+            used_bytes,
         }
     }
 }

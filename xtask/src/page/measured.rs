@@ -32,7 +32,7 @@ pub struct Measurement {
     pub started_at: String,
     /// The machine of the report.
     pub machine: Machine,
-    /// `true` if no other process was on the run's GPUs.
+    /// `true` if the run had the whole machine: no other process was on a GPU, and no GPU was left to another run.
     pub alone: bool,
     /// `true` if the run was interrupted.
     pub interrupted: bool,
@@ -68,6 +68,15 @@ pub fn report_measurements(
         }
     }
     measured
+}
+
+/// Returns `true` if a run could use all GPUs of its machine: each was calibrated.
+fn has_every_gpu(report: &Report) -> bool {
+    let mut gpus = report.machine.gpus.iter();
+    gpus.all(|gpu| {
+        let mut known = report.run.calibration.iter();
+        known.any(|known| known.figures.uuid == gpu.uuid)
+    })
 }
 
 /// Returns the measurement in a part of a report, judged by today's scenario; `None` if its calls are no longer
@@ -106,7 +115,7 @@ fn part_measurement(
         report: name.to_owned(),
         started_at: report.run.started_at.clone(),
         machine: report.machine.clone(),
-        alone: report.run.co_tenants.is_empty(),
+        alone: report.run.co_tenants.is_empty() && has_every_gpu(report),
         interrupted: report.run.interrupted.is_some() || !report.complete,
         then,
         changed,

@@ -3,7 +3,7 @@
 use cuda_pitfalls::event::Value;
 use cuda_pitfalls::fact::words::{in_order, status};
 use cuda_pitfalls::fact::{FactColumn, FactKind, KINDS, Look, Unasked};
-use cuda_pitfalls::observation::StepObservation;
+use cuda_pitfalls::observation::{Hidden, MemoryObservation, StepObservation};
 use cuda_pitfalls::render::facts::outcome_frequency;
 use cuda_pitfalls::report::CaseReport;
 use cuda_pitfalls::scenario::{Check, Scenario};
@@ -219,8 +219,9 @@ fn memory_scale(measurement: &Measurement) -> u64 {
             continue;
         };
         for step in &outcome.observation.steps {
-            let used = step.memory.values().filter_map(|memory| memory.used_bytes);
-            scale = used.map(i64::unsigned_abs).fold(scale, u64::max);
+            for (_, memory) in judged_memory(step) {
+                scale = scale.max(memory.used_bytes.unwrap_or(0).unsigned_abs());
+            }
         }
     }
     scale
@@ -246,10 +247,18 @@ fn memory_bar(bytes: i64, scale: u64) -> String {
     bar
 }
 
+/// Returns the memory of the GPUs that the run calibrated. The memory of others, as of a machine's GPUs that another run
+/// had at the same time, is not the worker's.
+fn judged_memory(step: &StepObservation) -> Vec<(&String, &MemoryObservation)> {
+    let mut memory = in_order(&step.memory);
+    memory.retain(|(_, memory)| memory.hidden != Some(Hidden::Uncalibrated));
+    memory
+}
+
 /// Returns the changes in memory, by GPU, each with a bar.
 fn memory(step: &StepObservation, scale: u64) -> String {
     let mut lines = Vec::new();
-    for (gpu, memory) in in_order(&step.memory) {
+    for (gpu, memory) in judged_memory(step) {
         if memory.used_bytes == Some(0) && memory.peak_bytes.is_none() {
             continue;
         }
