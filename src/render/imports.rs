@@ -15,22 +15,22 @@ use cuda_pitfalls_core::text::counts::{counted, group_by_key};
 const TITLE: &str = "Which import calls cuInit";
 
 const OPENING: &str = "\
-Each line ran in a fresh interpreter on a machine without a GPU, once without NVML and once with an NVML that reports two GPUs. `uv` installed the newest release of its package. After `cuInit`, which reads `CUDA_VISIBLE_DEVICES` once, setting this variable has no effect, and a forked child cannot use CUDA. Without a GPU, `cuInit` fails, so the tables show which import calls it, but not where a context would be created. `cuda-pitfalls survey imports PACKAGE` measures a package again.
+Each line ran in a fresh interpreter on a machine without a GPU, once without NVML and once with an NVML that reports two GPUs. `uv` installed the newest release of each package. After `cuInit`, which reads `CUDA_VISIBLE_DEVICES` once, setting this variable has no effect, and a forked child cannot use CUDA. Without a GPU, `cuInit` fails, so the tables show which import calls it, but not where a context would be created. To measure a package again, run `cuda-pitfalls survey imports PACKAGE`.
 
-- **yes**, **no**: the import calls `cuInit`, or does not. **without NVML**, **with NVML**: it does so only on a machine without NVML, or only on one with it. NVIDIA's driver for x86-64 includes NVML.
-- No answer: **fails first** (an exception ended the import before any `cuInit`), **absent** (the same, because something does not exist, usually the module), **unknown** (the package could not be installed, or the import hung or crashed).
+- **yes**, **no**: the import calls `cuInit`, or does not. **without NVML**, **with NVML**: the import calls it only on a machine without NVML, or only on one with NVML. NVIDIA's driver for x86-64 includes NVML.
+- No answer: **fails first** (an exception ended the import before any `cuInit`), **absent** (the same, because something is missing, usually the module), **unknown** (the package could not be installed, or the import hung or crashed).
 - **through**, **at**: the packages from the import to the call, and the last Python line or native function before `cuInit`.
 - **NVML check**: \"helps\" if the import does not call `cuInit` while `PYTORCH_NVML_BASED_CUDA_CHECK=1` is set in the environment. PyTorch then counts GPUs with NVML.
-- **also**: other effects of the import. It was measured without a GPU, so where it looks for a GPU's device file or library, its **no** is uncertain on other machines.";
+- **also**: other effects of the import. If an import looks for a GPU's device file or library, its **no** is uncertain on other machines, because it was measured without a GPU.";
 
 /// The second condition, where it was measured.
-const TOGETHER: &str = "Many packages import another package only if it is installed. So each package ran with only what it needs, and some also ran alongside packages that initialize CUDA when another package imports them (`scenarios/surveys/imports.toml` lists these). Empty cells were not measured.";
+const TOGETHER: &str = "Many packages import another package only if it is installed. So each package ran with only what it needs. Some also ran (**with others**) next to optional packages that initialize CUDA when another package imports them (`scenarios/surveys/imports.toml` lists these). Empty cells were not measured.";
 
 /// What else the answers depend on.
 const ALONE: &str = "Many packages import another package only if it is installed. Each package ran with only what it needs, so a **no** is certain only for such an environment.";
 
 /// What to write where an import calls `cuInit`.
-const INSTEAD: &str = "Set CUDA_VISIBLE_DEVICES before Python starts, or in the first lines of the program, above every import. Start workers before such an import, or with spawn. From Python 3.13.8 and 3.14.1 on, a fork server imports the main script, so with forkserver, an import at the top of that script also breaks the workers. multiprocessing.set_forkserver_preload([]) prevents this. Where the NVML check helps, set PYTORCH_NVML_BASED_CUDA_CHECK=1 in the environment.";
+const INSTEAD: &str = "Set CUDA_VISIBLE_DEVICES before Python starts, or in the first lines of the program, above these imports. Start workers before such an import, or with spawn. Since Python 3.13.8 and 3.14.1, a fork server imports the main script, so with forkserver, an import at the top of that script also breaks the workers. multiprocessing.set_forkserver_preload([]) prevents this. Where the NVML check helps, set PYTORCH_NVML_BASED_CUDA_CHECK=1 in the environment.";
 
 /// The newest row of a line for each Python version and condition.
 struct Line<'a> {

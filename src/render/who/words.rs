@@ -14,7 +14,7 @@ pub(super) fn describe_kind(kind: HolderKind) -> (&'static str, &'static str) {
         HolderKind::Graphics => ("graphics", ""),
         HolderKind::Initialized => (
             "initialized CUDA, no context",
-            "has initialized CUDA and has no context: there is no memory to free; its first CUDA work creates a context",
+            "has initialized CUDA and has no context: its first CUDA work creates one",
         ),
         HolderKind::InitializedOrNvml => ("initialized CUDA or reads NVML", OF_ANOTHER),
         HolderKind::Inherited => (
