@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use cuda_pitfalls::catalogue;
 use cuda_pitfalls::event::{Event, Value};
 use cuda_pitfalls::judge::{plan_as_today, rejudge};
-use cuda_pitfalls::report::Report;
+use cuda_pitfalls::report::{CompactReport, Report};
 use cuda_pitfalls::sample::Process;
 use cuda_pitfalls::simulated;
 use cuda_pitfalls::verdict::Provenance;
@@ -246,6 +246,23 @@ fn memory_is_not_judged_where_somebody_disturbed_the_calibration() {
         mask.kind == Kind::Reproduced || mask.reason == Some(Reason::Contaminated),
         "{mask:?}"
     );
+}
+
+/// Two runs had one GPU each at the same time (`--gpus`).
+#[test]
+fn memory_of_another_runs_gpu_is_not_compared() {
+    let mut reports = read_reports().iter();
+    let both = reports.find(|(name, _)| name == "h200-x2-attempts/calls-9");
+    let compact = CompactReport::new(&both.expect("a report").1, |_| false);
+    let cases = compact.scenarios.iter().flat_map(|part| &part.cases);
+    let outcomes: Vec<_> = cases.flat_map(|case| &case.outcomes).collect();
+    assert!(
+        outcomes
+            .iter()
+            .all(|outcome| outcome.used_bytes.get("gpu1") == Some(&None))
+    );
+    let mut own = outcomes.iter().filter_map(|one| one.used_bytes.get("gpu0"));
+    assert!(own.any(Option::is_some));
 }
 
 /// A co-tenant that has called `cuInit` on the GPU keeps the memory that managed memory leaves there, and is in no
