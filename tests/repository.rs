@@ -186,16 +186,16 @@ struct Lines {
 /// commit that says what a user gets for it. Lower it when a crate has become smaller.
 const BUDGET: [(&str, usize, usize, usize); 11] = [
     ("scenarios", 160, 19, 242),
-    ("src/answers", 20_088, 7_620, 33_097),
+    ("src/answers", 20_092, 7_620, 33_102),
     ("src/calls", 1_328, 274, 1_989),
-    ("src/core", 15_339, 6_232, 26_388),
+    ("src/core", 15_350, 6_232, 26_401),
     ("src/fake", 8_926, 577, 12_307),
     ("src/instrument", 7_945, 1_145, 11_167),
     ("src/program", 10_737, 661, 13_642),
-    ("src/render", 15_382, 5_930, 24_320),
+    ("src/render", 15_383, 5_930, 24_322),
     ("src/trace", 11_169, 6_547, 21_083),
-    ("tests", 0, 24_470, 27_283),
-    ("xtask", 4_721, 912, 6_581),
+    ("tests", 0, 24_493, 27_309),
+    ("xtask", 4_734, 912, 6_599),
 ];
 
 /// Returns `true` if the entire file is a test: it lies below a directory of tests, or has the name of one.
