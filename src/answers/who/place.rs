@@ -13,7 +13,7 @@ pub struct HolderPlace {
     pub kind: PlaceKind,
     /// The identifier; of a container the first 12 digits.
     pub id: String,
-    /// `true` if only a variable of the process says so.
+    /// `true` if only a variable of the process says so, or if a user of the machine or of its container chose the name.
     pub is_claimed: bool,
 }
 

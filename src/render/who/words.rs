@@ -92,7 +92,7 @@ pub(super) fn place_in_words(place: &HolderPlace) -> String {
         PlaceKind::Service => "service",
     };
     let claimed = if place.is_claimed {
-        " (by its environment)"
+        " (unverified)"
     } else {
         ""
     };
