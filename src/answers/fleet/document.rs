@@ -160,8 +160,8 @@ pub struct FleetMachine {
 }
 
 impl Fleet {
-    /// Returns `true` if a machine that sent something was not compared, or if a document could not be read. Files that
-    /// do not belong to this program are ignored, because they may be in the same directory.
+    /// Returns `true` if a machine that sent something was not compared, or not with all of its run, or if a document
+    /// could not be read. Files that do not belong to this program are ignored, because they may be in the same directory.
     pub fn has_uncompared(&self) -> bool {
         let unread = [Bucket::Truncated, Bucket::Unsupported, Bucket::Unreadable];
         let has_unread = unread.iter().any(|bucket| {
@@ -174,7 +174,7 @@ impl Fleet {
             || self
                 .machines
                 .iter()
-                .any(|machine| machine.left_out.is_some())
+                .any(|machine| machine.left_out.is_some() || machine.partial)
     }
 
     /// Parses a document.

@@ -30,8 +30,8 @@ pub(super) enum FleetCommand {
     /// Merge reports and surveys of many machines and list the outliers.
     ///
     /// Exits 0 with or without differences, 1 on a --forbid violation, 3 if differences are
-    /// forbidden and a machine was not compared, 4 if nothing could be merged; an older fleet
-    /// report is then kept.
+    /// forbidden and a machine was not compared, or its run did not finish, 4 if nothing could be
+    /// merged; an older fleet report is then kept.
     #[command(
         after_help = "Examples:\n  cuda-pitfalls fleet merge reports/ --out fleet.json\n  cuda-pitfalls fleet merge - --expect nodes.txt --out fleet.json"
     )]
