@@ -139,6 +139,7 @@ const PITFALLS: &[(&str, Option<(&str, &str)>)] = &[
     ("stray_context.py", Some(("stray-context", "stray"))),
     ("guard.py", Some(("guard-restores-device", "exit"))),
     ("fork_after_init.py", Some(("fork-after-init", "child"))),
+    ("raw_fork.py", Some(("fork-after-init", "child"))),
     ("pinned.py", Some(("pinned-memory-context", "pin"))),
     ("late_limit.py", Some(("limit-after-launch", "late"))),
     ("threads.py", Some(("context-on-every-gpu", "context"))),
@@ -249,6 +250,7 @@ fn is_shown(said: &str, event: &TraceEvent) -> bool {
         ("error", EventKind::InitDone { visible: None, .. }) => {
             rest.contains(&event.call) && event.status != Some(0)
         }
+        ("error", EventKind::Error) => rest.contains(&event.call),
         _ => false,
     }
 }
@@ -1029,6 +1031,13 @@ fn code_that_python_was_given_as_text_is_the_programs_own() {
         );
         assert_eq!(init.stack.source.as_deref(), source);
     }
+}
+
+#[test]
+fn a_write_that_is_not_intercepted_is_found_at_the_end() {
+    let script = script("unseen_write.py");
+    let (ran, _) = trace(&["--forbid", "late-mask"], &["python3", &script]);
+    assert_eq!(ran.code, Some(1), "{ran:?}");
 }
 
 #[test]

@@ -160,6 +160,8 @@ pub(crate) const PROGRAMS: &[Program] = &[
     Program("guard.py", &[], Some(0), "array on 1\n"),
     Program("fork_after_init.py", &[], Some(0), "child refused True\n"),
     Program("silent_fork.py", &[], Some(0), "child 1 others [0, 0]\n"),
+    Program("raw_fork.py", &[], Some(0), "child refused True\n"),
+    Program("unseen_write.py", &[], Some(0), "written True\n"),
     Program("spawn.py", &[], Some(0), "spawn 1\nforkserver 1\nbare 0\n"),
     Program("spawn.py", &["bare"], Some(0), "bare 0\n"),
     Program("threads.py", &[], Some(0), "done\n"),

@@ -102,6 +102,7 @@ unsafe extern "C" {
     fn backtrace(frames: *mut *mut c_void, room: c_int) -> c_int;
     fn pthread_self() -> usize;
     pub fn syscall(number: i64, ...) -> i64;
+    pub fn getpid() -> c_int;
     fn clock_gettime(clock: c_int, time: *mut Timespec) -> c_int;
     fn socket(domain: c_int, kind: c_int, protocol: c_int) -> c_int;
     fn connect(fd: c_int, address: *const SockaddrUn, length: u32) -> c_int;

@@ -20,6 +20,7 @@ mod shared;
 mod variable;
 
 use std::ffi::{CStr, c_char, c_int, c_void};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 
 use post::TracerMessage;
@@ -40,6 +41,9 @@ const EARLIER: &CStr = c"CUDA_PITFALLS_EARLIER_INJECTION64_PATH";
 #[unsafe(no_mangle)]
 pub extern "C" fn InitializeInjection() -> c_int {
     let is_first = !WAS_CALLED.swap(true, Ordering::SeqCst);
+    if IS_PRELOADED.load(Ordering::Relaxed) {
+        keep_variables();
+    }
     TracerMessage::event("init", "cuInit", post::number())
         .word("witness", "injection")
         .pairs("variables", &c::variables(is_of_cuda))
@@ -73,8 +77,55 @@ fn next(slot: &AtomicPtr<c_void>, name: &CStr) -> *mut c_void {
     found
 }
 
+/// The variables after `cuInit` or after the last write that was seen, and the process that has them.
+static KEPT: Mutex<(i32, Variables)> = Mutex::new((0, Vec::new()));
+type Variables = Vec<(Vec<u8>, Vec<u8>)>;
+
+fn keep_variables() {
+    if let Ok(mut kept) = KEPT.try_lock() {
+        // SAFETY: it has no precondition.
+        *kept = (unsafe { c::getpid() }, c::variables(is_of_cuda));
+    }
+}
+
+/// Reports variables that were written in a way that is not intercepted, as by the address of `setenv` in the C library.
+/// A forked child does not: its copy may be locked by a thread that it does not have, and so may its memory.
+fn tell_unseen_writes() {
+    let Ok(kept) = KEPT.try_lock() else { return };
+    // SAFETY: it has no precondition.
+    if kept.0 != unsafe { c::getpid() } {
+        return;
+    }
+    let now = c::variables(is_of_cuda);
+    for (name, after) in &now {
+        let mut earlier = kept.1.iter().filter(|(known, _)| known == name);
+        let before = earlier.next().map(|(_, value)| value.clone());
+        if before.as_ref() != Some(after) {
+            report_write("environ", name, before, Some(after), 0);
+        }
+    }
+    for (name, before) in &kept.1 {
+        if !now.iter().any(|(known, _)| known == name) {
+            report_write("environ", name, Some(before.clone()), None, 0);
+        }
+    }
+}
+
 /// Reports a change of a variable, after it was made.
 fn tell(call: &str, name: &[u8], before: Option<Vec<u8>>, after: Option<&[u8]>, status: c_int) {
+    report_write(call, name, before, after, status);
+    if WAS_CALLED.load(Ordering::Relaxed) {
+        keep_variables();
+    }
+}
+
+fn report_write(
+    call: &str,
+    name: &[u8],
+    before: Option<Vec<u8>>,
+    after: Option<&[u8]>,
+    status: c_int,
+) {
     let writes = WRITES.fetch_add(1, Ordering::Relaxed);
     if writes > MOST_WRITES {
         return;
@@ -198,8 +249,14 @@ extern "C" fn start() {
     let folder = value(FOLDER)
         .or_else(|| c::first_variable(FOLDER))
         .unwrap_or_default();
+    let preloaded = c::first_variable(b"LD_PRELOAD").unwrap_or_default();
+    let is_preloaded = preloaded.windows(HOOK.len()).any(|part| part == HOOK);
+    IS_PRELOADED.store(is_preloaded, Ordering::Relaxed);
     post::start(&folder);
 }
+
+/// `true` if this library intercepts writes to variables.
+static IS_PRELOADED: AtomicBool = AtomicBool::new(false);
 
 /// The variable with the directory of the trace (src/traced.rs).
 const FOLDER: &[u8] = b"CUDA_PITFALLS_TRACED";
@@ -243,13 +300,17 @@ const HOOK: &[u8] = b"libcuda_pitfalls_preload.so";
 static END: extern "C" fn() = end;
 
 /// Informs the tracer of a libcuda that the program opened by another way than by name, after it had removed the
-/// variable with which the driver finds the hook: its initialization of CUDA was not observed. It takes no lock and
-/// allocates nothing: a child of a process with threads may end here.
+/// variable with which the driver finds the hook: its initialization of CUDA was not observed. In a forked child, it takes
+/// no lock and allocates nothing: its parent may have threads.
 extern "C" fn end() {
-    if WAS_CALLED.load(Ordering::SeqCst) || !post::is_heard() {
+    if !post::is_heard() {
         return;
     }
     let _errno = c::Errno::kept();
+    if WAS_CALLED.load(Ordering::SeqCst) {
+        tell_unseen_writes();
+        return;
+    }
     // The driver calls the hook in any libcuda, unless the program removed the variable. SAFETY: the name ends in NUL,
     // and the value is not kept.
     let hook = unsafe { bytes_of(real_getenv(c"CUDA_INJECTION64_PATH".as_ptr())) };

@@ -100,6 +100,7 @@ fn tell_use(index: usize, device: i32, usage: GpuWork) {
 
 #[cold]
 fn tell_error(index: usize, status: u32, device: Option<i32>) {
+    state::notice_fork(status);
     // At exit the driver is gone before the libraries that use it to clean up.
     if status == DEINITIALIZED || !ERRORS.take() {
         return;

@@ -6,7 +6,7 @@ use crate::memory;
 use crate::post::{self, TracerMessage};
 use std::cell::Cell;
 use std::ffi::c_int;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 unsafe extern "C" {
@@ -20,6 +20,8 @@ unsafe extern "C" {
 
 /// `CUDA_SUCCESS`.
 pub const SUCCESS: u32 = 0;
+/// `CUDA_ERROR_NOT_INITIALIZED`.
+const NOT_INITIALIZED: u32 = 3;
 
 /// `true` if `cuInit` has succeeded in this process.
 static IS_READY: AtomicBool = AtomicBool::new(false);
@@ -42,6 +44,7 @@ pub fn is_ready() -> bool {
 }
 
 pub fn set_ready(visible: u32) {
+    note_owner();
     VISIBLE.store(visible, Ordering::Relaxed);
     IS_READY.store(true, Ordering::Release);
 }
@@ -52,26 +55,47 @@ pub fn has_one_device() -> bool {
     VISIBLE.load(Ordering::Relaxed) <= 1
 }
 
+/// The process that this state belongs to.
+static OWNER: AtomicI32 = AtomicI32::new(0);
+
+/// Returns the process that the state belonged to before.
+fn note_owner() -> i32 {
+    // SAFETY: it has no precondition.
+    OWNER.swap(unsafe { c::getpid() }, Ordering::Relaxed)
+}
+
 /// Makes a forked child report that it has inherited an initialized driver.
 pub fn watch_forks() {
-    extern "C" fn child() {
-        counts::forget();
-        memory::forget();
-        if IS_READY.load(Ordering::Acquire) && post::is_heard() {
-            let contexts = ACTIVE.load(Ordering::Relaxed).count_ones() as i64;
-            // SAFETY: it has no precondition.
-            let parent = unsafe { getppid() };
-            let mut message = TracerMessage::event("forked", "fork", post::number());
-            message
-                .number("parent", i64::from(parent))
-                .number("contexts", contexts)
-                .parked()
-                .send(None);
-        }
-    }
     // SAFETY: the handler is a function of this library, which stays loaded: libcuda is never
     // unloaded by its users, and if it is, glibc takes the handler away with it.
-    unsafe { pthread_atfork(None, None, Some(child)) };
+    unsafe { pthread_atfork(None, None, Some(report_fork)) };
+}
+
+/// Reports a fork that called no handlers, like `_Fork` or the system call, once a call shows that the driver is not
+/// initialized in this process.
+pub fn notice_fork(status: u32) {
+    // SAFETY: it has no precondition.
+    let pid = unsafe { c::getpid() };
+    if status == NOT_INITIALIZED && is_ready() && OWNER.load(Ordering::Relaxed) != pid {
+        report_fork();
+    }
+}
+
+extern "C" fn report_fork() {
+    counts::forget();
+    memory::forget();
+    note_owner();
+    if is_ready() && post::is_heard() {
+        let contexts = ACTIVE.load(Ordering::Relaxed).count_ones() as i64;
+        // SAFETY: it has no precondition.
+        let parent = unsafe { getppid() };
+        let mut message = TracerMessage::event("forked", "fork", post::number());
+        message
+            .number("parent", i64::from(parent))
+            .number("contexts", contexts)
+            .parked()
+            .send(None);
+    }
 }
 
 /// A function of the real library with the type of the use.
