@@ -101,31 +101,21 @@ fn tell_unseen_writes() {
         let mut earlier = kept.1.iter().filter(|(known, _)| known == name);
         let before = earlier.next().map(|(_, value)| value.clone());
         if before.as_ref() != Some(after) {
-            report_write("environ", name, before, Some(after), 0);
+            tell("environ", name, before, Some(after), 0);
         }
     }
     for (name, before) in &kept.1 {
         if !now.iter().any(|(known, _)| known == name) {
-            report_write("environ", name, Some(before.clone()), None, 0);
+            tell("environ", name, Some(before.clone()), None, 0);
         }
     }
 }
 
 /// Reports a change of a variable, after it was made.
 fn tell(call: &str, name: &[u8], before: Option<Vec<u8>>, after: Option<&[u8]>, status: c_int) {
-    report_write(call, name, before, after, status);
     if WAS_CALLED.load(Ordering::Relaxed) {
         keep_variables();
     }
-}
-
-fn report_write(
-    call: &str,
-    name: &[u8],
-    before: Option<Vec<u8>>,
-    after: Option<&[u8]>,
-    status: c_int,
-) {
     let writes = WRITES.fetch_add(1, Ordering::Relaxed);
     if writes > MOST_WRITES {
         return;
@@ -297,20 +287,25 @@ const HOOK: &[u8] = b"libcuda_pitfalls_preload.so";
 /// The function that the loader calls at the end of a program.
 #[used]
 #[unsafe(link_section = ".fini_array")]
-static END: extern "C" fn() = end;
+static END: extern "C" fn() = finish;
+
+/// `_exit` does not call it: a signal handler may, in which nothing can be allocated.
+extern "C" fn finish() {
+    if WAS_CALLED.load(Ordering::SeqCst) && post::is_heard() {
+        let _errno = c::Errno::kept();
+        tell_unseen_writes();
+    }
+    end();
+}
 
 /// Informs the tracer of a libcuda that the program opened by another way than by name, after it had removed the
-/// variable with which the driver finds the hook: its initialization of CUDA was not observed. In a forked child, it takes
-/// no lock and allocates nothing: its parent may have threads.
+/// variable with which the driver finds the hook: its initialization of CUDA was not observed. It takes no lock and
+/// allocates nothing: a child of a process with threads may end here.
 extern "C" fn end() {
-    if !post::is_heard() {
+    if WAS_CALLED.load(Ordering::SeqCst) || !post::is_heard() {
         return;
     }
     let _errno = c::Errno::kept();
-    if WAS_CALLED.load(Ordering::SeqCst) {
-        tell_unseen_writes();
-        return;
-    }
     // The driver calls the hook in any libcuda, unless the program removed the variable. SAFETY: the name ends in NUL,
     // and the value is not kept.
     let hook = unsafe { bytes_of(real_getenv(c"CUDA_INJECTION64_PATH".as_ptr())) };

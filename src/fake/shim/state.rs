@@ -58,10 +58,9 @@ pub fn has_one_device() -> bool {
 /// The process that this state belongs to.
 static OWNER: AtomicI32 = AtomicI32::new(0);
 
-/// Returns the process that the state belonged to before.
-fn note_owner() -> i32 {
+fn note_owner() {
     // SAFETY: it has no precondition.
-    OWNER.swap(unsafe { c::getpid() }, Ordering::Relaxed)
+    OWNER.store(unsafe { c::getpid() }, Ordering::Relaxed);
 }
 
 /// Makes a forked child report that it has inherited an initialized driver.
